@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from cmfast._files.output import FileError
+from cmfast._files.stores import Source
 
 MOST_INTEGER_DIGITS = 600  # longest text parsed as an integer; Python always accepts 640 digits
 TRUTHS = {"true": True, "false": False}
@@ -21,7 +21,7 @@ def is_integer(text: str) -> bool:
     return text.isascii() and text.removeprefix("-").isdecimal()
 
 
-def parse_labels(path: Path, y_true: Lines, y_pred: Lines) -> tuple[dict[str, Any], dict[str, Any]]:
+def parse_labels(path: Source, y_true: Lines, y_pred: Lines) -> tuple[dict[str, Any], dict[str, Any]]:
     """Parse the texts of truth and prediction as labels of one kind; equal numbers are one label.
 
     Raises
@@ -44,7 +44,7 @@ def parse_labels(path: Path, y_true: Lines, y_pred: Lines) -> tuple[dict[str, An
     return found[0], found[1]
 
 
-def parse_groups(path: Path, texts: Lines) -> dict[str, Any]:
+def parse_groups(path: Source, texts: Lines) -> dict[str, Any]:
     """Parse the texts of a group column: all booleans, all numbers, or all text."""
     told = ColumnKind()
     told.add(texts)
@@ -78,7 +78,7 @@ class ColumnKind:
             return "booleans"
         return "integers" if self._some and self._numbers else "strings"
 
-    def check(self, path: Path) -> None:
+    def check(self, path: Source) -> None:
         """Raise FileError for missing values in a column of numbers or booleans."""
         if self.kind != "strings" and self._gap is not None:
             _refuse_gaps(path, dict([self._gap]), GAPS_OF_NUMBERS)
@@ -112,7 +112,7 @@ def _parse_number(text: str) -> int | float:
     return int(value) if value.is_integer() and abs(value) < 2.0**53 else value
 
 
-def _parse_class_id(path: Path, text: str, line: int) -> int:
+def _parse_class_id(path: Source, text: str, line: int) -> int:
     """Parse a class id; raise FileError if it is not whole."""
     value = TRUTHS[text.lower()] if _is_truth(text) else _parse_number(text)
     if isinstance(value, float):
@@ -120,7 +120,7 @@ def _parse_class_id(path: Path, text: str, line: int) -> int:
     return int(value)
 
 
-def _refuse_gaps(path: Path, texts: Lines, gaps: frozenset[str]) -> None:
+def _refuse_gaps(path: Source, texts: Lines, gaps: frozenset[str]) -> None:
     """Raise FileError if a text marks a missing value."""
     for text, line in texts.items():
         if text in gaps:
@@ -129,7 +129,7 @@ def _refuse_gaps(path: Path, texts: Lines, gaps: frozenset[str]) -> None:
             )
 
 
-def _check_texts(path: Path, y_true: Lines, y_pred: Lines, kinds: list[str]) -> None:
+def _check_texts(path: Source, y_true: Lines, y_pred: Lines, kinds: list[str]) -> None:
     """Raise FileError for comparing text with numbers, unless they share labels and no number has two spellings."""
     differ = f"the truth holds {kinds[0]}, but the prediction {kinds[1]}"
     written: dict[int | float, str] = {}

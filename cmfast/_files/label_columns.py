@@ -1,8 +1,7 @@
 """Choose the columns of truth, prediction and groups of a table: as named, by a usual name, or the only ones left."""
 
-from pathlib import Path
-
 from cmfast._files.output import FileError
+from cmfast._files.stores import Source
 
 TRUE_NAMES = ("y_true", "true", "truth", "label", "labels", "target", "actual", "y")
 PRED_NAMES = ("y_pred", "pred", "predicted", "prediction", "predictions", "y_hat")
@@ -10,7 +9,7 @@ PRED_NAMES = ("y_pred", "pred", "predicted", "prediction", "predictions", "y_hat
 Wanted = tuple[str | None, ...]  # names or numbers of columns: truth, prediction, optional groups
 
 
-def choose_columns(path: Path, names: list[str], wanted: Wanted) -> list[int]:
+def choose_columns(path: Source, names: list[str], wanted: Wanted) -> list[int]:
     """Return the positions of the columns: as named, else by a usual name, else the remaining ones if unambiguous."""
     given = [None if name is None else _parse_column(path, names, name) for name in wanted]
     if len(names) < len(wanted):
@@ -41,7 +40,7 @@ def choose_columns(path: Path, names: list[str], wanted: Wanted) -> list[int]:
     return [free.pop(0) if place is None else place for place in given]
 
 
-def _parse_column(path: Path, names: list[str], wanted: str) -> int:
+def _parse_column(path: Source, names: list[str], wanted: str) -> int:
     """Return the position of a column given by name or number."""
     if wanted in names:
         return find_column(path, names, wanted)
@@ -50,7 +49,7 @@ def _parse_column(path: Path, names: list[str], wanted: str) -> int:
     raise FileError(path, f"has no column {wanted!r} (has: {', '.join(names)})")
 
 
-def find_column(path: Path, names: list[str], wanted: str) -> int:
+def find_column(path: Source, names: list[str], wanted: str) -> int:
     """Return the position of the column `wanted`; raise FileError if no column, or several, have this name."""
     if wanted not in names:
         raise FileError(path, f"has no column {wanted!r} (has: {', '.join(names)})")

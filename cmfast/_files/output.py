@@ -21,7 +21,7 @@ FULL = {getattr(errno, name) for name in ("EFBIG", "ENOSPC", "EDQUOT", "EIO") if
 class FileError(Exception):
     """A file cannot be read, written or understood; the message is one line for the user."""
 
-    def __init__(self, path: Path | str, what: str) -> None:
+    def __init__(self, path: object, what: str) -> None:
         super().__init__(path, what)  # as two arguments, so that the error can be pickled
 
     def __str__(self) -> str:

@@ -6,7 +6,6 @@ read in several passes.
 
 import math
 import os
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -14,12 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._files import label_columns, tables
+from cmfast._files import label_columns, npy_objects, tables
 from cmfast._files.output import FileError
-from cmfast._files.scratch import Scratch
+from cmfast._files.scratch import Scratch, check_free_bytes
+from cmfast._files.stores import Source, Url
 
 TABLES = (*tables.PARQUET, *tables.IPC)
 ZARR = ".zarr"
+ARRAYS = (".npy", ZARR)
 POINT_BLOCK_ROWS = 1 << 16  # table rows per block
 ZARR_BLOCK_BYTES = 1 << 24  # bytes of a zarr array per block
 
@@ -27,7 +28,11 @@ Points = tuple[np.ndarray, np.ndarray, np.ndarray]
 Tick = Callable[[int, int], object]
 
 
-def open_points(path: Path, true: str, pred: str, features: list[str] | None, *, tick: Tick) -> Points:
+class NoRowsError(FileError):
+    """A table has no rows, and so no points."""
+
+
+def open_points(path: Source, true: str, pred: str, features: list[str] | None, *, tick: Tick) -> Points:
     """Return ``(X, y_true, y_pred)`` as arrays read from disk on access.
 
     Parameters
@@ -44,11 +49,11 @@ def open_points(path: Path, true: str, pred: str, features: list[str] | None, *,
     if path.suffix.lower() in TABLES:
         _, X, (y, p) = _read_table(path, [true, pred], features, tick)
         return X, y, p
-    X, y, p = (open_array(Path(name), tick=tick) for name in (path, true, pred))
+    X, y, p = (open_array(each, tick=tick) for each in (path, Path(true), Path(pred)))
     return X, y, p
 
 
-def open_labels(path: Path, true: str, pred: str) -> tuple[np.ndarray, np.ndarray]:
+def open_labels(path: Source, true: str, pred: str) -> tuple[np.ndarray, np.ndarray]:
     """Return the class ids in two columns of a table, without reading the points."""
     names, _, parts = tables.arrow_batches(path)
     places = [label_columns.find_column(path, names, name) for name in (true, pred)]
@@ -64,7 +69,7 @@ def open_labels(path: Path, true: str, pred: str) -> tuple[np.ndarray, np.ndarra
 
 
 def open_rows(
-    path: Path, label: str | None, features: list[str] | None, *, tick: Tick
+    path: Source, label: str | None, features: list[str] | None, *, tick: Tick
 ) -> tuple[list[str] | None, np.ndarray, np.ndarray | None]:
     """Return column names, rows and labels of a file; names are None unless it is a table.
 
@@ -82,7 +87,7 @@ def open_rows(
 
 
 def iter_labels(
-    paths: Sequence[Path], *, tick: Tick, rows: tuple[int, int] | None = None
+    paths: Sequence[Source], *, tick: Tick, rows: tuple[int, int] | None = None
 ) -> Iterator[list[tables.Column]]:
     """Yield blocks of labels from separate npy or zarr files: truth, prediction, and groups if given.
 
@@ -99,7 +104,7 @@ def iter_labels(
         tick(stop, n)
 
 
-def _check_lengths(paths: Sequence[Path], shapes: Sequence[tuple[int, ...]]) -> int:
+def _check_lengths(paths: Sequence[Source], shapes: Sequence[tuple[int, ...]]) -> int:
     """Return the common number of labels of one-dimensional arrays; raise FileError if they differ."""
     n = shapes[0][0] if shapes[0] else 0
     for path, shape in zip(paths, shapes, strict=True):
@@ -110,7 +115,7 @@ def _check_lengths(paths: Sequence[Path], shapes: Sequence[tuple[int, ...]]) -> 
     return n
 
 
-def count_labels(paths: Sequence[Path], most: int) -> tuple[int, int]:
+def count_labels(paths: Sequence[Source], most: int) -> tuple[int, int]:
     """Return the number of labels in files that belong together, and a block size of about `most` in whole chunks."""
     shapes, _, chunks = zip(*map(read_layout, paths), strict=True)
     return _check_lengths(paths, shapes), round_to_chunks(most, chunks[0])
@@ -121,20 +126,17 @@ def round_to_chunks(rows: int, chunk: int) -> int:
     return max(rows // chunk, 1) * chunk
 
 
-def open_array(path: Path, *, tick: Tick, rows: tuple[int, int] | None = None) -> np.ndarray:
+def open_array(path: Source, *, tick: Tick, rows: tuple[int, int] | None = None) -> np.ndarray:
     """Return an npy or zarr array as a memory map; `rows` is the range (start, stop) to read."""
     if path.suffix.lower() != ZARR:
+        if isinstance(path, Url):
+            return npy_objects.read_rows(path, rows)
         array = tables.open_npy(path)
         return array if rows is None or not array.ndim else array[slice(*rows)]
     with _open_zarr(path) as (loop, array), Scratch() as out:
         first, last = (0, array.shape[0]) if rows is None else rows
         shape, done = (last - first, *array.shape[1:]), 0
-        if (size := math.prod(shape) * array.dtype.itemsize) > (room := get_free_bytes()):
-            raise FileError(
-                path,
-                f"needs {size / 2**30:,.1f} GiB in the folder for temporary files, "
-                f"which has {room / 2**30:,.1f}; name another by TMPDIR",
-            )
+        check_free_bytes(path, math.prod(shape) * array.dtype.itemsize)
         for part in _iterate_blocks(shape, array.chunks, array.dtype.itemsize):
             place = (slice(first + part[0].start, min(first + part[0].stop, last)), *part[1:])
             with tables.catch_reader_errors(path, "damaged zarr array"):
@@ -157,12 +159,13 @@ def _iterate_blocks(shape: tuple[int, ...], chunks: tuple[int, ...], itemsize: i
 
 
 @contextmanager
-def _open_zarr(path: Path) -> Iterator[tuple[Any, Any]]:
+def _open_zarr(path: Source) -> Iterator[tuple[Any, Any]]:
     """Yield an event loop and a numeric zarr array that is read in it."""
     tables.require_module("zarr", path)
-    for folder, _, names in os.walk(path):
-        for name in names:
-            tables.check_source(Path(folder, name))  # reading a pipe would block forever
+    if isinstance(path, Path):
+        for folder, _, names in os.walk(path):
+            for name in names:
+                tables.check_source(Path(folder, name))  # reading a pipe would block forever
     import asyncio
 
     from zarr.api import asynchronous
@@ -170,7 +173,7 @@ def _open_zarr(path: Path) -> Iterator[tuple[Any, Any]]:
     # An own event loop, which waits for pending reads when a chunk is damaged.
     with asyncio.Runner() as loop:
         with tables.catch_reader_errors(path, "is no zarr array"):
-            array = loop.run(asynchronous.open_array(store=str(path), mode="r"))
+            array = loop.run(asynchronous.open_array(store=_get_zarr_store(path), mode="r"))
             if array.ndim == 0 or array.dtype.kind not in "biuf":
                 raise FileError(
                     path, f"must hold numbers in rows, but is of shape {array.shape} and dtype {array.dtype}"
@@ -180,24 +183,28 @@ def _open_zarr(path: Path) -> Iterator[tuple[Any, Any]]:
         yield loop, array
 
 
-def read_layout(path: Path) -> tuple[tuple[int, ...], np.dtype, int]:
+def _get_zarr_store(path: Source) -> Any:
+    """Return what zarr opens: the name of a folder, or a store that reads objects."""
+    if isinstance(path, Path):
+        return str(path)
+    from cmfast._files.zarr_store import UrlStore
+
+    return UrlStore(path)
+
+
+def read_layout(path: Source) -> tuple[tuple[int, ...], np.dtype, int]:
     """Return shape, dtype and rows per chunk of an npy (1) or zarr array."""
     if path.suffix.lower() != ZARR:
+        if isinstance(path, Url):
+            return npy_objects.read_layout(path)
         array = tables.open_npy(path)
         return array.shape, array.dtype, 1
     with _open_zarr(path) as (_, array):
         return array.shape, array.dtype, array.chunks[0]
 
 
-def get_free_bytes() -> int:
-    """Return the free bytes in the folder for temporary files."""
-    import tempfile  # see Scratch
-
-    return shutil.disk_usage(tempfile.gettempdir()).free
-
-
 def _read_table(
-    path: Path, of_labels: list[str], features: list[str] | None, tick: Tick, *, by_name: bool = False
+    path: Source, of_labels: list[str], features: list[str] | None, tick: Tick, *, by_name: bool = False
 ) -> tuple[list[str], np.ndarray, list[np.ndarray]]:
     """Read feature columns and label columns of a table; with `by_name` text labels are names of feature columns."""
     tables.require_module("pyarrow", path)
@@ -228,7 +235,7 @@ def _read_table(
             done += rows
             tick(done, total)
         if not done:
-            raise FileError(path, "has no rows")
+            raise NoRowsError(path, "has no rows")
         return classes, X.mapped(), [one.mapped() for one in ids]
 
 
@@ -239,7 +246,7 @@ def are_lists(kind: Any) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
 
 
-def flatten_lists(path: Path, name: str, column: Any) -> tuple[Any, int]:
+def flatten_lists(path: Source, name: str, column: Any) -> tuple[Any, int]:
     """Return the concatenated values of a column of lists, and their common length."""
     import pyarrow as pa
 
@@ -253,7 +260,7 @@ def flatten_lists(path: Path, name: str, column: Any) -> tuple[Any, int]:
     return values, length
 
 
-def _column_to_numbers(path: Path, name: str, column: Any) -> np.ndarray:
+def _column_to_numbers(path: Source, name: str, column: Any) -> np.ndarray:
     """Return a column as (rows, 1), or a column of lists as (rows, length); missing values become NaN."""
     import pyarrow as pa
 
@@ -268,7 +275,7 @@ def _column_to_numbers(path: Path, name: str, column: Any) -> np.ndarray:
     return numbers.astype(np.float32 if narrow else np.float64, copy=False).reshape(-1, length)
 
 
-def _column_to_classes(path: Path, name: str, column: Any, start: int, known: list[str] | None) -> np.ndarray:
+def _column_to_classes(path: Source, name: str, column: Any, start: int, known: list[str] | None) -> np.ndarray:
     """Return class ids of a column; text labels become positions in `known`."""
     import pyarrow as pa
 
@@ -288,7 +295,7 @@ def _column_to_classes(path: Path, name: str, column: Any, start: int, known: li
     return ids.astype(np.int64)
 
 
-def _match_names(path: Path, name: str, column: Any, start: int, known: list[str]) -> np.ndarray:
+def _match_names(path: Source, name: str, column: Any, start: int, known: list[str]) -> np.ndarray:
     """Return the position of each text label in the `known` names; raise FileError for unknown ones."""
     import pyarrow as pa
     import pyarrow.compute as pc

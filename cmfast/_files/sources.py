@@ -4,37 +4,16 @@ import glob
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import Any, TypeAlias
+from typing import Any
 
-from cmfast._files import tables
+from cmfast._files import stores, tables
 from cmfast._files.output import FileError
+from cmfast._files.stores import Source, Url
 
 ARRAY = ".zarr"  # suffix of a folder that is a single array
 LOCAL = "file://"
-
-
-@dataclass(frozen=True)
-class Url:
-    """A URL read by fsspec: an object in a store, or a folder of objects."""
-
-    text: str
-
-    def __str__(self) -> str:
-        return self.text
-
-    @property
-    def suffix(self) -> str:
-        """The suffix of the name, as for a path."""
-        return PurePosixPath(self.text).suffix
-
-    def exists(self) -> bool:
-        """Whether it is a local file: False."""
-        return False
-
-
-Source: TypeAlias = Path | Url
 
 
 def parse_source(text: str) -> Source:
@@ -64,6 +43,9 @@ def expand_source(source: Source) -> list[Source]:
     with tables.catch_reader_errors(str(source), "cannot be reached"):
         found = _list_store(source) if isinstance(source, Url) else _list_disk(source)
     if not found:
+        missing = stores.find_missing_bucket(source) if isinstance(source, Url) else None
+        if missing is not None:
+            raise FileError(str(source), f"there is no bucket {missing!r}, or it cannot be seen from here")
         is_folder = isinstance(source, Path) and source.is_dir()
         raise FileError(str(source), "is a directory without files" if is_folder else "stands for no files")
     return sorted(found, key=_get_natural_key)
@@ -95,7 +77,12 @@ def _list_disk(path: Path) -> list[Source]:
 
 def _list_store(url: Url) -> list[Source]:
     """Return the visible objects of a URL, folder or glob in a store."""
-    store, head = _open_store(url)
+    return stores.repeat(url, "listing", lambda: _list_objects(url))
+
+
+def _list_objects(url: Url) -> list[Source]:
+    """Return the visible objects of a URL, folder or glob, by one attempt."""
+    store, head = stores.open_store(url)
     heads = store.glob(head) if glob.has_magic(head) else [head]
     found: dict[Source, None] = {}
     for one in heads:
@@ -130,47 +117,57 @@ def fingerprint(source: Source) -> list[Any]:
     """Return values that change when a file changes: name, sizes and times, or the store's own key."""
     with tables.catch_reader_errors(str(source), "cannot be reached"):
         if isinstance(source, Url):
-            store, name = _open_store(source)
-            names = store.find(name) if source.suffix.lower() == ARRAY else [name]
-            return [str(source), *(store.ukey(one) for one in sorted(names))]
+            store, name = stores.open_store(source)
+            is_array = source.suffix.lower() == ARRAY
+            names = stores.repeat(source, "listing", lambda: store.find(name)) if is_array else [name]
+            return [str(source), *(stores.repeat(source, "reading its key", partial(store.ukey, one)) for one in names)]
         inside = sorted(source.rglob("*")) if source.is_dir() else [source]
         known = [(one.relative_to(source).as_posix(), one.stat()) for one in inside if not one.is_dir()]
         return [str(source.resolve()), *([name, stat.st_size, stat.st_mtime_ns] for name, stat in known)]
 
 
 @contextmanager
-def open_locally(sources: Sequence[Source]) -> Iterator[list[Path]]:
-    """Yield a local path for each source; remote objects are copied for the duration of the block.
+def open_sources(sources: Sequence[Source], ranged: tuple[str, ...]) -> Iterator[list[Any]]:
+    """Yield sources that readers take: a URL if its suffix is in `ranged`, otherwise the path of a local copy.
 
-    Errors about a copy name the remote object.
+    Copies exist for the duration of the block; errors about them name the remote object.
     """
     names: dict[str, str] = {}
     with ExitStack() as stack:
-        paths = [one if isinstance(one, Path) else _copy(one, stack, names) for one in sources]
+        found = [
+            _copy(one, stack, names) if isinstance(one, Url) and one.suffix.lower() not in ranged else one
+            for one in sources
+        ]
         try:
-            yield paths
+            yield found
         except FileError as error:
             where, what = map(str, error.args)
             for path, name in names.items():
                 where, what = where.replace(path, name), what.replace(path, name)
-            raise FileError(where, what) from error
+            raise type(error)(where, what) from error
+
+
+@contextmanager
+def open_locally(sources: Sequence[Source]) -> Iterator[list[Path]]:
+    """Yield a local path for each source; all remote objects are copied for the duration of the block."""
+    with open_sources(sources, ranged=()) as paths:
+        yield paths
 
 
 def _copy(url: Url, stack: ExitStack, names: dict[str, str]) -> Path:
-    """Copy a remote object to a temporary folder that lives as long as `stack`."""
+    """Copy a remote object, or all objects of an array, to a temporary folder that lives as long as `stack`."""
     from tempfile import TemporaryDirectory
 
     folder = stack.enter_context(TemporaryDirectory(prefix="cmfast-"))
     with tables.catch_reader_errors(str(url), "cannot be read"):
-        store, name = _open_store(url)
+        store, name = stores.open_store(url)
         path = Path(folder, PurePosixPath(name).name)
-        store.get(name, str(path), recursive=url.suffix.lower() == ARRAY)
+        inside = [name]
+        if url.suffix.lower() == ARRAY:
+            inside = stores.repeat(url, "listing", lambda: store.find(name))
+        for one in inside:
+            target = path / PurePosixPath(one).relative_to(name)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            stores.copy_object(Url(store.unstrip_protocol(one)), target)
     names[str(path)] = str(url)
     return path
-
-
-def _open_store(url: Url) -> tuple[Any, str]:
-    """Return the fsspec file system of a URL, and the name in it."""
-    fsspec = tables.require_module("fsspec", str(url), "cluster")
-    store, name = fsspec.core.url_to_fs(url.text)
-    return store, name

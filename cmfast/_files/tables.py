@@ -17,6 +17,7 @@ from cmfast._files.arrow_ipc import read_batch_heads
 from cmfast._files.csv_values import is_integer
 from cmfast._files.label_columns import PRED_NAMES, TRUE_NAMES, Wanted, choose_columns
 from cmfast._files.output import FileError, describe_os_error
+from cmfast._files.stores import RangedFile, Source, Url
 
 TABLE_BLOCK_ROWS = 1 << 18  # table rows per block
 LEAST_SORTED_SPAN = 1 << 16  # range from which unique integers are found by sorting instead of a lookup table
@@ -76,8 +77,10 @@ def _load_npy(path: Path) -> np.ndarray:
     return array
 
 
-def check_source(path: Path) -> None:
-    """Raise FileError unless `path` is a readable regular file, which can be read more than once."""
+def check_source(path: Source) -> None:
+    """Raise FileError unless `path` is a readable regular file, which can be read more than once, or a URL."""
+    if isinstance(path, Url):
+        return
     try:
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):
@@ -91,7 +94,7 @@ def check_source(path: Path) -> None:
 
 
 @contextmanager
-def catch_reader_errors(path: Path | str, otherwise: str) -> Iterator[None]:
+def catch_reader_errors(path: Source | str, otherwise: str) -> Iterator[None]:
     """Turn any error of a reader library into a one-line FileError; damaged files may raise anything."""
     try:
         yield
@@ -127,7 +130,7 @@ class MatrixBlocks:
                 yield self._M[np.unravel_index(np.arange(start, stop), self.batch)] if self.batch else self._M[None]
 
 
-def iter_columns(path: Path, wanted: Wanted, *, header: bool | None, tick: Tick) -> Iterator[list[Column]]:
+def iter_columns(path: Source, wanted: Wanted, *, header: bool | None, tick: Tick) -> Iterator[list[Column]]:
     """Yield blocks of label columns of a table; memory grows with the distinct labels of a block.
 
     Parameters
@@ -145,10 +148,12 @@ def iter_columns(path: Path, wanted: Wanted, *, header: bool | None, tick: Tick)
     suffix = path.suffix.lower()
     if header is not None and suffix not in TEXTS:
         raise FileError(path, "--header and --no-header belong to csv")
-    if suffix == ".npy":
-        blocks = _npy_columns(path, wanted, tick)
-    elif suffix in {*PARQUET, *IPC}:
+    if suffix in {*PARQUET, *IPC}:
         blocks = _arrow_columns(path, wanted, tick)
+    elif isinstance(path, Url):
+        raise FileError(path, f"is read as an object if it is Parquet, and not {suffix!r}")
+    elif suffix == ".npy":
+        blocks = _npy_columns(path, wanted, tick)
     elif suffix in TEXTS:
         blocks = _csv_columns(path, wanted, header, tick)
     else:
@@ -156,7 +161,7 @@ def iter_columns(path: Path, wanted: Wanted, *, header: bool | None, tick: Tick)
     return (unify_kinds(path, block) for block in blocks)
 
 
-def unify_kinds(path: Path, block: list[Column]) -> list[Column]:
+def unify_kinds(path: Source, block: list[Column]) -> list[Column]:
     """Convert truth and prediction to labels of one kind; raise FileError if one is text and the other is not."""
     kinds = [column.kind for column in block[:2]]
     if kinds[0] == kinds[1]:
@@ -197,7 +202,7 @@ def are_matrices(array: np.ndarray) -> bool:
     return array.dtype.kind in "biuf" and array.ndim >= 2 and array.shape[-1] == array.shape[-2]
 
 
-def encode_column(path: Path, values: np.ndarray, start: int) -> Column:
+def encode_column(path: Source, values: np.ndarray, start: int) -> Column:
     """Encode a column of integers, bools or strings; whole floats become integers, anything else raises."""
     if values.dtype.kind == "U":
         letters = values.view(np.dtype(np.uint32).newbyteorder(values.dtype.byteorder)) if values.itemsize else values
@@ -362,7 +367,7 @@ def _compare_with_rows(path: Path, first: list[str], delimiter: str) -> bool | N
     return None if any(known) or found[0].isdisjoint(found[1]) else True
 
 
-def _arrow_columns(path: Path, wanted: Wanted, tick: Tick) -> Iterator[list[Column]]:
+def _arrow_columns(path: Source, wanted: Wanted, tick: Tick) -> Iterator[list[Column]]:
     """Yield blocks of label columns of a Parquet or Arrow file."""
     require_module("pyarrow", path)
     names, total, parts = arrow_batches(path)
@@ -377,7 +382,7 @@ def _arrow_columns(path: Path, wanted: Wanted, tick: Tick) -> Iterator[list[Colu
         tick(done, total)
 
 
-def require_module(module: str, path: Path | str, extra: str = "io") -> Any:
+def require_module(module: str, path: Source | str, extra: str = "io") -> Any:
     """Import the library that reads this kind of file; raise FileError with the install command if missing."""
     from importlib import import_module
 
@@ -388,7 +393,7 @@ def require_module(module: str, path: Path | str, extra: str = "io") -> Any:
 
 
 def arrow_batches(
-    path: Path, rows: int | None = None
+    path: Source, rows: int | None = None
 ) -> tuple[list[str], int, Callable[[list[int]], Iterator[list[Any]]]]:
     """Return ``(names, n, parts)`` of a Parquet or Arrow file; ``parts(places)`` yields columns in blocks of `rows`."""
     check_source(path)
@@ -410,12 +415,16 @@ def arrow_batches(
     return names, total, parts
 
 
-def _open_parquet(path: Path, rows: int) -> Any:
+def _open_parquet(path: Source, rows: int) -> Any:
     """Return column names, number of rows and a batch reader of a Parquet file."""
     import pyarrow.parquet as pq
 
-    file = pq.ParquetFile(path, buffer_size=PARQUET_BUFFER, pre_buffer=False)
+    # Of an object, the ranges of a group of rows are joined to few requests; of a file, little is read at a time.
+    is_object = isinstance(path, Url)
+    source = RangedFile(path) if isinstance(path, Url) else path
+    file = pq.ParquetFile(source, buffer_size=0 if is_object else PARQUET_BUFFER, pre_buffer=is_object)
     names = file.schema_arrow.names
+    together = [[k] for k in range(file.num_row_groups)] if is_object else [list(range(file.num_row_groups))]
 
     def batches(places: list[int]) -> Iterator[list[Any]]:
         """Yield the columns at these positions of every batch of rows."""
@@ -423,7 +432,7 @@ def _open_parquet(path: Path, rows: int) -> Any:
         read = [
             k for wanted in chosen for k, name in enumerate(names) if name == wanted
         ]  # columns that share a name are read together
-        for batch in file.iter_batches(rows, columns=chosen):
+        for batch in chain.from_iterable(file.iter_batches(rows, row_groups, chosen) for row_groups in together):
             if batch.num_columns != len(read):
                 raise FileError(path, f"has {batch.num_columns} columns instead of {len(read)} under these names")
             yield [batch.column(read.index(k)) for k in places]
@@ -431,7 +440,7 @@ def _open_parquet(path: Path, rows: int) -> Any:
     return names, file.metadata.num_rows, batches
 
 
-def _open_ipc(path: Path, rows: int) -> Any:
+def _open_ipc(path: Source, rows: int) -> Any:
     """Return column names, number of rows and a batch reader of a memory-mapped Arrow file."""
     import pyarrow as pa
     from pyarrow import ipc
@@ -455,7 +464,7 @@ def _open_ipc(path: Path, rows: int) -> Any:
     return whole.schema.names, total, batches
 
 
-def read_arrow_labels(path: Path, name: str, column: Any, start: int) -> Column:
+def read_arrow_labels(path: Source, name: str, column: Any, start: int) -> Column:
     """Encode a block of an Arrow label column; its first row has number `start` in the file."""
     found = _encode_arrow(path, name, column, start)
     if not getattr(column.type, "ordered", False):
@@ -464,7 +473,7 @@ def read_arrow_labels(path: Path, name: str, column: Any, start: int) -> Column:
     return found._replace(order=tuple(value for value in declared if value is not None))
 
 
-def _encode_arrow(path: Path, name: str, column: Any, start: int) -> Column:
+def _encode_arrow(path: Source, name: str, column: Any, start: int) -> Column:
     """Encode a block of an Arrow label column, without declared order."""
     import pyarrow as pa
 

@@ -5,6 +5,7 @@ interrupted run can be resumed.
 """
 
 import argparse
+import functools
 import hashlib
 import json
 import logging
@@ -13,7 +14,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
@@ -22,7 +23,7 @@ import cmfast
 from cmfast._core.source_digest import explain_mismatch, version_and_digest
 from cmfast._files import sources, tables
 from cmfast._files.output import FileError, make_folder, replace_file
-from cmfast._files.sources import Source
+from cmfast._files.stores import Source
 from cmfast.cli._calls import tick
 from cmfast.cli._parser import Parser, UsageError, misuse
 from cmfast.cli._values import natural_number
@@ -83,7 +84,7 @@ class Tasks:
         self._args = args
         self._stack = ExitStack()
         self._folder: Path | None = None
-        self._map: Any = None
+        self._processes: Processes | None = None
         self._known: dict[Source, list[Any]] = {}
         self._kept = args.state is not None
 
@@ -103,15 +104,24 @@ class Tasks:
         """Whether the command must count in parts."""
         return (self._args.scheduler, self._args.state) != (None, None) or any(map(sources.is_several, named))
 
-    def states(self, kind: str, task: Task, parts: Sequence[Any], *given: Any) -> list[Path]:
-        """Return a state file per part, computed by ``task(part, *given, threads=...)`` unless it exists."""
+    def hold(self, task: Callable[..., Any], *given: Any) -> "Hold":
+        """Return a function of a part: the task's result, computed once and kept where that was, for later tasks."""
+        return functools.cache(lambda part: self._start().hold(self._bind(task, given), part))
+
+    def states(
+        self, kind: str, task: Task, parts: Sequence[Any], *given: Any, held: "Hold | None" = None
+    ) -> list[Path]:
+        """Return a state file per part, computed by ``task(part, *given, threads=...)`` unless it exists.
+
+        What is `held` of a part, if anything, goes to the task as ``held=``.
+        """
         paths = [self._path(kind, part, given) for part in parts]
         missing = [k for k, path in enumerate(paths) if not path.exists()]
         done = len(parts) - len(missing)
         if done and not self._args.quiet:
             sys.stderr.write(f"cmfast: {kind} of {done:,} of {len(parts):,} parts are there already\n")
         show = tick(self._args, f"{self._args.command}, {kind}", "parts")
-        for k, data in self.each(task, [parts[k] for k in missing], *given):
+        for k, data in self.each(task, [parts[k] for k in missing], *given, held=held):
             with replace_file(paths[missing[k]]) as file:
                 file.write(data)
             done += 1
@@ -127,18 +137,26 @@ class Tasks:
                 file.write(data)
         return path
 
-    def each(self, task: Callable[..., Any], parts: Sequence[Any], *given: Any) -> Iterator[tuple[int, Any]]:
-        """Yield the number of each part and the result of the task, in any order."""
-        if not parts:
-            return
-        if self._map is None:
-            self._map = self._stack.enter_context(_mapping(self._args.scheduler))
+    def each(
+        self, task: Callable[..., Any], parts: Sequence[Any], *given: Any, held: "Hold | None" = None
+    ) -> Iterator[tuple[int, Any]]:
+        """Yield the number of each part and the result of the task, in any order; `held` as for :meth:`states`."""
+        if parts:
+            kept = [None if held is None else held(part) for part in parts]
+            yield from self._start().map(self._bind(task, given), parts, kept)
+
+    def _start(self) -> "Processes":
+        """Return what runs tasks: this process, or a cluster that is started or connected at the first call."""
+        if self._processes is None:
+            self._processes = self._stack.enter_context(_open_processes(self._args.scheduler))
+        return self._processes
+
+    def _bind(self, task: Callable[..., Any], given: tuple[Any, ...]) -> Callable[..., Any]:
+        """Return the function of a part that runs a task."""
         threads = self._args.threads
         if threads is None and self._args.scheduler is not None:
             threads = 1  # as many tasks run at a time as there are cores
-        yield from self._map(
-            partial(run_task, task=task, given=given, threads=threads, made_by=version_and_digest()), parts
-        )
+        return functools.partial(run_task, task=task, given=given, threads=threads, made_by=version_and_digest())
 
     def _path(self, kind: str, part: Any, given: tuple[Any, ...]) -> Path:
         """Return the path of the state file of a part."""
@@ -174,14 +192,62 @@ def _hashed(value: Any) -> str:
     return hashlib.sha256(value).hexdigest()
 
 
-Map = Callable[[Callable[[Any], Any], Sequence[Any]], Iterator[tuple[int, Any]]]
+Hold = Callable[[Any], Any]
+
+
+class Processes:
+    """The process of the command, which runs tasks one after another."""
+
+    def hold(self, task: Callable[..., Any], part: Any) -> Any:
+        """Return a handle of the task's result for a part, which tasks of :meth:`map` accept."""
+        return functools.cache(lambda: task(part))
+
+    def map(self, task: Callable[..., Any], parts: Sequence[Any], kept: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+        """Run a task on every part with what is kept of it; yield number and result, raise an error it returned."""
+        for k, (part, handle) in enumerate(zip(parts, kept, strict=True)):
+            failed, result = task(part, None if handle is None else handle())
+            if failed is not None:
+                raise failed
+            yield k, result
+
+
+class Cluster(Processes):
+    """Workers of Dask; what they keep stays on their disks and goes to another worker only if that needs it."""
+
+    def __init__(self, distributed: Any, client: Any) -> None:
+        self._distributed, self._client = distributed, client
+
+    def hold(self, task: Callable[..., Any], part: Any) -> Any:
+        """Return the future of the task's result for a part."""
+        return self._client.submit(task, part, pure=False)
+
+    def map(self, task: Callable[..., Any], parts: Sequence[Any], kept: Sequence[Any]) -> Iterator[tuple[int, Any]]:
+        """Run a task on every part on the cluster, yielding results as they complete."""
+        futures = self._client.map(task, parts, kept, pure=False)
+        rest = {future.key: (k, future) for k, future in enumerate(futures)}
+        done = self._distributed.as_completed(futures, loop=self._client.loop, with_results=True)
+        del futures  # keep no reference to finished futures
+        try:
+            for future, found in done:
+                if isinstance(found, BaseException):
+                    misuse("--scheduler: the scheduler lost the tasks, perhaps it was started anew; run this again")
+                failed, result = found
+                if failed is not None:
+                    raise failed
+                yield rest.pop(future.key)[0], result
+        except self._distributed.KilledWorker as error:
+            misuse(f"--scheduler: workers die over a part again and again ({error})")
+        except ImportError as error:
+            misuse(f"--scheduler: what workers need is not installed there ({error})")
+        finally:
+            self._client.cancel([future for _, future in rest.values()])
 
 
 @contextmanager
-def _mapping(where: str | int | None) -> Iterator[Map]:
-    """Yield a function that maps a task over parts: here, or on a cluster."""
+def _open_processes(where: str | int | None) -> Iterator[Processes]:
+    """Yield what runs tasks: this process, or a cluster."""
     if where is None:
-        yield _here
+        yield Processes()
         return
     distributed = tables.require_module("distributed", f"--scheduler {where or 'local'}", "cluster")
     with ExitStack() as stack:
@@ -190,30 +256,22 @@ def _mapping(where: str | int | None) -> Iterator[Map]:
             options = {"n_workers": where or None, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
             with _undisturbed():
                 address = stack.enter_context(distributed.LocalCluster(**options, silence_logs=logging.CRITICAL))
+        elif where.startswith("tls:") and distributed.Security().get_connection_args("client")["ssl_context"] is None:
+            misuse(f"--scheduler {where}: needs certificates, by distributed.comm.tls in the settings of Dask")
         try:
             client = stack.enter_context(distributed.Client(address, timeout=PATIENCE, set_as_default=False))
         except (OSError, ValueError) as error:
             misuse(f"--scheduler {where}: {str(error).partition(chr(10))[0] or type(error).__name__}")
+        _require_cmfast(client, where)
+        yield Cluster(distributed, client)
 
-        def submit(task: Callable[[Any], Any], parts: Sequence[Any]) -> Iterator[tuple[int, Any]]:
-            """Run a task on every part on the cluster, yielding results as they complete."""
-            futures = client.map(task, parts, pure=False)
-            rest = {future.key: (k, future) for k, future in enumerate(futures)}
-            done = distributed.as_completed(futures, loop=client.loop, with_results=True)
-            del futures  # keep no reference to finished futures
-            try:
-                for future, (failed, result) in done:
-                    if failed is not None:
-                        raise failed
-                    yield rest.pop(future.key)[0], result
-            except distributed.KilledWorker as error:
-                misuse(f"--scheduler: workers die over a part again and again ({error})")
-            except ImportError as error:
-                misuse(f"--scheduler: what workers need is not installed there ({error})")
-            finally:
-                client.cancel([future for _, future in rest.values()])
 
-        yield submit
+def _require_cmfast(client: Any, where: Any) -> None:
+    """Name the scheduler and the workers that have no cmfast: a task would end them without a message."""
+    found = {"the scheduler": client.run_on_scheduler(find_spec, "cmfast"), **client.run(find_spec, "cmfast")}
+    lacking = [name for name, spec in found.items() if spec is None]
+    if lacking:
+        misuse(f"--scheduler {where}: cmfast is not installed at {', '.join(lacking)}")
 
 
 @contextmanager
@@ -232,27 +290,29 @@ def _undisturbed() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _here(task: Callable[[Any], Any], parts: Sequence[Any]) -> Iterator[tuple[int, Any]]:
-    """Run a task on every part in this process; yield its number and result, raise the error it returned."""
-    for k, part in enumerate(parts):
-        failed, result = task(part)
-        if failed is not None:
-            raise failed
-        yield k, result
-
-
 def run_task(
-    part: Any, *, task: Callable[..., Any], given: tuple[Any, ...], threads: int | None, made_by: str
+    part: Any,
+    kept: tuple[Exception | None, Any] | None = None,
+    *,
+    task: Callable[..., Any],
+    given: tuple[Any, ...],
+    threads: int | None,
+    made_by: str,
 ) -> tuple[Exception | None, Any]:
     """Run a task; return errors about its files or values as FileError instead of raising.
 
-    Refuses a task made by another version of cmfast.
+    `kept` is what an earlier task returned for this part. Refuses a task made by another version of cmfast.
     """
     other = explain_mismatch(made_by)
     if other:
         return UsageError(f"--scheduler: {other}"), None
+    held = {}
+    if kept is not None:
+        failed, held["held"] = kept
+        if failed is not None:
+            return failed, None
     try:
-        return None, task(part, *given, threads=threads)
+        return None, task(part, *given, threads=threads, **held)
     except FileError as error:
         return FileError(*map(str, error.args)), None  # without the frames of another process
     except (UsageError, cmfast.FailureError) as error:
@@ -264,8 +324,8 @@ def parts_of_tables(named: Source) -> list[Part]:
     return [Part((one,)) for one in sources.expand_source(named)]
 
 
-def parts_of_arrays(named: Sequence[Source], rows: Callable[[Sequence[Path]], tuple[int, int]]) -> list[Part]:
-    """Return parts of arrays that are matched row by row; local files are split by rows.
+def parts_of_arrays(named: Sequence[Source], rows: Callable[[Sequence[Source]], tuple[int, int]]) -> list[Part]:
+    """Return parts of arrays that are matched row by row, each some rows of a file.
 
     `rows` returns, for the files of a part, their number of rows and the number of rows per part.
     """
@@ -275,10 +335,6 @@ def parts_of_arrays(named: Sequence[Source], rows: Callable[[Sequence[Path]], tu
             raise FileError(str(one), f"holds {len(found):,} files, but {named[0]} {len(every[0]):,}")
     parts: list[Part] = []
     for together in zip(*every, strict=True):
-        paths = [one for one in together if isinstance(one, Path)]
-        if len(paths) < len(together):  # a remote file is not split, because each piece would copy it
-            parts.append(Part(together))
-            continue
-        n, step = rows(paths)
+        n, step = rows(together)
         parts += [Part(together, (start, min(start + step, n))) for start in range(0, max(n, 1), step)]
     return parts

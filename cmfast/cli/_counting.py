@@ -8,9 +8,10 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 import cmfast
-from cmfast._files import csv_values, points
+from cmfast._files import csv_values, points, tables
 from cmfast._files.output import FileError
-from cmfast._files.sources import Source, open_locally
+from cmfast._files.sources import open_sources
+from cmfast._files.stores import Source
 from cmfast.cli._calls import compute, tick
 from cmfast.cli._cluster import Part, parts_of_arrays, parts_of_tables
 from cmfast.cli._labels import (
@@ -73,7 +74,7 @@ class _FoundLabels(NamedTuple):
 
 
 def _count_blocks(
-    paths: Sequence[Path],
+    paths: Sequence[Source],
     columns: LabelColumns,
     threads: int | None,
     tick: points.Tick,
@@ -107,7 +108,7 @@ def _count_blocks(
 
 
 def _merge_texts(
-    source: Path,
+    source: Source,
     written: list[dict[str, int]],
     indices: dict[Any, int],
     groups: dict[tuple[Any, ...], int],
@@ -141,7 +142,7 @@ def _count_parts(args: argparse.Namespace, named: Sequence[Source], columns: Lab
 
 def _count_part(part: Part, columns: LabelColumns, *, threads: int | None) -> bytes:
     """Count one part and return the counts as the bytes of a state."""
-    with open_locally(part.sources) as paths:
+    with open_sources(part.sources, points.ARRAYS if columns.are_files else tables.PARQUET) as paths:
         found = _count_blocks(paths, columns, threads, lambda done, total: None, part.rows)
         return _to_counts(found, columns.names[2:]).to_bytes()
 

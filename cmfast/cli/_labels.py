@@ -4,7 +4,6 @@ import argparse
 import os
 import warnings
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +11,7 @@ import numpy as np
 import cmfast
 from cmfast._files import csv_values, points, tables
 from cmfast._files.output import FileError
-from cmfast._files.sources import Source
+from cmfast._files.stores import Source
 
 
 class LabelColumns(NamedTuple):
@@ -29,7 +28,7 @@ class LabelColumns(NamedTuple):
         return cls((args.true, args.pred, *(by or ())), args.header, args.labels is not None)
 
     def blocks(
-        self, paths: Sequence[Path], tick: points.Tick, rows: tuple[int, int] | None = None
+        self, paths: Sequence[Source], tick: points.Tick, rows: tuple[int, int] | None = None
     ) -> Iterator[list[tables.Column]]:
         """Yield nonempty blocks of truth, prediction and groups."""
         if self.are_files:
@@ -54,7 +53,7 @@ def collect_texts(columns: list[tables.Column], known: list[dict[str, int]]) -> 
 
 
 def resolve_classes(
-    source: Path, written: list[dict[str, int]], indices: dict[Any, int]
+    source: Source, written: list[dict[str, int]], indices: dict[Any, int]
 ) -> tuple[dict[Any, int], list[list[int]]]:
     """Return the classes, and for each label index its class index, for truth and for prediction.
 

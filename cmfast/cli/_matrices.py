@@ -8,7 +8,8 @@ import numpy as np
 
 from cmfast._files import matrices, points
 from cmfast._files.output import FileError
-from cmfast._files.sources import Source, open_locally
+from cmfast._files.sources import open_locally
+from cmfast._files.stores import Source
 from cmfast.cli._calls import tick
 from cmfast.cli._parser import misuse
 

@@ -4,17 +4,14 @@ import argparse
 import io
 import math
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from cmfast._files import points, sources
 from cmfast._files.output import FileError, write_npz
-from cmfast._files.sources import open_locally
+from cmfast._files.sources import open_sources
 from cmfast.cli._cluster import Part, Task
-
-KINDS = (".npy", points.ZARR)
 
 Layout: TypeAlias = tuple[tuple[int, ...], np.dtype[Any], int]  # shape, dtype, and rows per chunk
 
@@ -47,7 +44,7 @@ def plan_parts(args: argparse.Namespace, block_bytes: Callable[[int], int], *, p
         number = math.prod(_batch_shape(shape)[:-2])
         end += number
         place = end - number if placed else 0
-        if not isinstance(one, Path) or len(shape) == 2:
+        if len(shape) == 2:
             parts.append(Part((one,), place=place))
             continue
         each = max(int(np.prod(shape[1:])) * max(8, dtype.itemsize), 1)
@@ -74,9 +71,9 @@ def _layout(part: Part, *, threads: int | None) -> Layout:
     """Return shape, dtype and rows per chunk of an array of matrices."""
     del threads
     (source,) = part.sources
-    if source.suffix.lower() not in KINDS:
-        raise FileError(str(source), f"is no file of matrices, which ends in {' or '.join(KINDS)}")
-    with open_locally(part.sources) as (path,):
+    if source.suffix.lower() not in points.ARRAYS:
+        raise FileError(str(source), f"is no file of matrices, which ends in {' or '.join(points.ARRAYS)}")
+    with open_sources(part.sources, points.ARRAYS) as (path,):
         shape, dtype, chunk = points.read_layout(path)
         if len(shape) < 2:
             raise FileError(path, f"must hold matrices (..., R, C), but its shape is {shape}")
@@ -85,7 +82,7 @@ def _layout(part: Part, *, threads: int | None) -> Layout:
 
 def read_part(part: Part) -> np.ndarray:
     """Read the matrices of a part, shape (b, R, C)."""
-    with open_locally(part.sources) as (path,):
+    with open_sources(part.sources, points.ARRAYS) as (path,):
         M = points.open_array(path, tick=lambda done, total: None, rows=part.rows)
         return np.array(M).reshape(-1, *M.shape[-2:])
 

@@ -7,7 +7,8 @@ from typing import Any, get_args
 from cmfast._core.annotations import Empty
 from cmfast._files import tables
 from cmfast._files.output import check_target
-from cmfast._files.sources import Source, parse_source
+from cmfast._files.sources import parse_source
+from cmfast._files.stores import Source
 from cmfast.cli._parser import Parser, misuse
 from cmfast.cli._values import natural_number, policy, positive_number, replicates, share, smoothing, whole_number
 

@@ -10,7 +10,7 @@ import cmfast
 from cmfast._core import labels as _labels
 from cmfast._files import csv_values, tables
 from cmfast._files.output import FileError
-from cmfast._files.sources import Source
+from cmfast._files.stores import Source
 from cmfast.cli._parser import misuse
 from cmfast.metrics._evaluate import get_ordered_sums
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from cmfast import cli
-from cmfast._files import points
+from cmfast._files import scratch
 from cmfast.cli import _labels
 
 pa = pytest.importorskip("pyarrow")
@@ -428,7 +428,7 @@ def fuzzed(folder, seeds, monkeypatch):
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(where)
             patch.setenv("COLUMNS", rng.choice(["80", "1", "0", "-5", "x"]))
-            patch.setattr(points, "get_free_bytes", lambda: 1 << 24)
+            patch.setattr(scratch, "get_free_bytes", lambda: 1 << 24)
             patch.setattr(_labels, "_memory", lambda: 1 << 26)
             spoiled = spoil(paths, rng)
             try:

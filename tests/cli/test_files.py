@@ -12,7 +12,7 @@ import pytest
 from processes import ROOT
 
 from cmfast import cli
-from cmfast._files import points
+from cmfast._files import scratch
 
 pa = pytest.importorskip("pyarrow")
 from pyarrow import feather, parquet  # noqa: E402
@@ -241,7 +241,7 @@ def test_encrypted_and_cut_tables(refused):
 )
 def test_odd_zarr(refused, monkeypatch, change, text):
     zarr = pytest.importorskip("zarr")
-    monkeypatch.setattr(points, "get_free_bytes", lambda: 1 << 40)
+    monkeypatch.setattr(scratch, "get_free_bytes", lambda: 1 << 40)
     zarr.create_array("X.zarr", data=np.ones((4, 2)), chunks=(2, 2))
     np.save("y.npy", np.zeros(4, int))
     metadata = json.loads(Path("X.zarr/zarr.json").read_text())

@@ -456,6 +456,57 @@ def test_what_nobody_can_reach(run, monkeypatch):
     assert (status, out, err.startswith("cmfast: --scheduler tcp://127.0.0.1:9: ")) == (2, "", True)
     assert err.count("\n") == 1
     assert not Path("out.json").exists()
+    status, _, err = run("confusion", parts, *COLUMNS, "--scheduler", "tls://127.0.0.1:9")
+    said = "needs certificates, by distributed.comm.tls in the settings of Dask"
+    assert (status, err) == (2, f"cmfast: --scheduler tls://127.0.0.1:9: {said}\n")
+
+
+def test_tasks_that_the_scheduler_loses_are_named(run, address):
+    long_parts()
+    options = ("--true", "y", "--pred", "p", "-o", "out.json", "--quiet")
+
+    with distributed.Client(address, set_as_default=False) as client:
+
+        def lose():
+            until = time.monotonic() + 120
+            while len(states()) < 2 and time.monotonic() < until:
+                time.sleep(0.001)
+            client.restart()
+
+        loser = threading.Thread(target=lose)
+        loser.start()
+        status, _, err = run("confusion", "long", *options, "--scheduler", address)
+        loser.join()
+    assert status == 2
+    assert err.endswith(
+        "cmfast: --scheduler: the scheduler lost the tasks, perhaps it was started anew; run this again\n"
+    )
+    before = states()
+    assert 2 <= len(before) < LONG
+    assert run("confusion", "long", *options, "--state", "out.json.parts", "--scheduler", address)[::2] == (0, "")
+    assert {path: states()[path] for path in before} == before
+
+
+BARE = "import sys; sys.modules['cmfast'] = None; from distributed.cli.dask_worker import main; main()"
+
+
+def test_a_worker_without_cmfast_is_named(run, address):
+    _, parts = write("parquet")
+    options = ("--no-nanny", "--no-dashboard", "--nthreads", "1", "--name", "bare")
+    with (
+        distributed.Client(address, set_as_default=False) as client,
+        subprocess.Popen([sys.executable, "-c", BARE, address, *options], stderr=subprocess.DEVNULL) as process,
+    ):
+        try:
+            client.wait_for_workers(3, timeout=60)
+            workers = client.scheduler_info()["workers"]
+            (bare,) = (at for at, facts in workers.items() if facts["name"] == "bare")
+            status, out, err = run("confusion", parts, *COLUMNS, "--scheduler", address)
+        finally:
+            process.terminate()
+            process.wait()
+    assert (status, out) == (2, "")
+    assert err == f"cmfast: --scheduler {address}: cmfast is not installed at {bare}\n"
 
 
 @pytest.mark.parametrize("given", ["local:0", "here", "10.0.0.1"])

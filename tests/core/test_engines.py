@@ -2,6 +2,7 @@
 
 import os
 import runpy
+import shutil
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,7 +19,22 @@ import cmfast
 pytestmark = pytest.mark.cluster
 
 FOLDER = ROOT / "examples" / "engines"
-ENGINES = ("on_ray", "on_spark", "on_torch_distributed")  # that start processes of their own
+ENGINES = (
+    "on_joblib",
+    "on_mpi",
+    "on_multiprocessing",
+    "on_ray",
+    "on_spark",
+    "on_torch_distributed",
+)  # that start processes of their own
+
+EXECUTE = "import os, sys; os.execvp(sys.argv[1], sys.argv[1:])"
+AS_ROOT = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}  # as containers run tests
+
+
+def find_mpiexec():
+    """Return the command that starts ranks: that of this environment, or the system's."""
+    return shutil.which("mpiexec", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
 
 
 def looped(y, p, n_classes):
@@ -75,10 +91,12 @@ def test_processes_add_up_to_the_counts_of_one(example, tmp_path):
     command = [str(ROOT / "tests" / "harness" / "engine.py"), str(FOLDER / f"{example}.py"), str(tmp_path / "out.npz")]
     if example == "on_torch_distributed":
         command = ["-m", "torch.distributed.run", "--nproc-per-node", "2", *command]
+    if example == "on_mpi":
+        command = ["-c", EXECUTE, find_mpiexec(), "--oversubscribe", "-n", "2", sys.executable, *command]
     home = tmp_path / "home"  # engines keep tokens and logs there
     home.mkdir()
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     with TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True) as short:  # names of sockets are no longer
-        found = {"HOME": str(home), "XDG_CACHE_HOME": cache, "PYSPARK_PYTHON": sys.executable, "RAY_TMPDIR": short}
+        found = {"HOME": str(home), "XDG_CACHE_HOME": cache, "RAY_TMPDIR": short, **AS_ROOT}
         python(*command, cwd=tmp_path, **found)
     assert_counted(cmfast.CellCounts.load(tmp_path / "out.npz"))

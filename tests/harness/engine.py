@@ -8,6 +8,9 @@ from importlib.util import find_spec
 NEEDS = {
     "federated_http": "sklearn",
     "on_dask": "dask",
+    "on_joblib": "joblib",
+    "on_mpi": "mpi4py",
+    "on_multiprocessing": "multiprocessing",
     "on_ray": "ray",
     "on_spark": "pyspark",
     "on_torch_distributed": "torch",

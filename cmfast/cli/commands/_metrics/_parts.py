@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from cmfast._files import sources
+from cmfast._files import points, sources
 from cmfast.cli import _matrix_parts
 from cmfast.cli._cluster import Part
 from cmfast.cli._parser import misuse
@@ -19,7 +19,7 @@ STATUS, CAVEATS = "status", ("status of intervals", "doubts")  # keys that are n
 
 def open_parts(args: argparse.Namespace, request: Request, *, whole: bool) -> _matrix_parts.Batch | None:
     """Return the planned parts of matrix files, None if the files hold labels; raise for `whole` results."""
-    if not args.tasks.are_needed(args.input) or sources.get_suffix(args.input) not in _matrix_parts.KINDS:
+    if not args.tasks.are_needed(args.input) or sources.get_suffix(args.input) not in points.ARRAYS:
         return None
     has_intervals = request.intervals is not None
     found = _matrix_parts.plan_parts(args, partial(request.block_bytes, args.block_mb), placed=has_intervals)
