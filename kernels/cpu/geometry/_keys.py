@@ -67,7 +67,7 @@ def _pack_all(block, tags, bits, constants, out):
     last = np.zeros((n - inside) * m + padding, block.dtype)
     last[: (n - inside) * m] = block[inside:].reshape(-1)
     numbers = block.reshape(-1)
-    numbers.flags.writeable = last.flags.writeable = False  # one type of array, whoever made the points
+    numbers.flags.writeable = last.flags.writeable = False  # one type of array for the compiler
     _pack_points(numbers, m, tags[:inside], bits, chunks, constants, out[:inside])
     _pack_points(last, m, tags[inside:], bits, chunks, constants, out[inside:])
 
