@@ -82,6 +82,7 @@ Label: TypeAlias = bool | int | float | str | bytes | np.generic | date
 
 OnFailure: TypeAlias = Literal["raise", "warn", "ignore"]
 Progress: TypeAlias = bool | Callable[[int, int], object] | None
+IntervalMethod: TypeAlias = Literal["bca", "percentile", "basic", "normal", "wilson", "posterior"]
 Method: TypeAlias = Literal["all", "row", "true", "col", "pred", "bi"]
 Solver: TypeAlias = Literal["auto", "newton", "sinkhorn"]
 Empty: TypeAlias = Literal["nan", "drop"]

@@ -15,6 +15,7 @@ from cmfast._core.annotations import (
     BiOptions,
     CudaArray,
     DeviceT,
+    IntervalMethod,
     Label,
     Labelled,
     Method,
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
     from cmfast.display import ConfusionDisplay
     from cmfast.display._class_order import Order
     from cmfast.uncertainty import Interval, Intervals
-    from cmfast.uncertainty._intervals import IntervalMethod
 
 Groups: TypeAlias = ArrayLike | Tensor | CudaArray | Labelled | Mapping[str, Any] | None
 
@@ -532,7 +532,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         names: Any = None,
         /,
         *,
-        method: "IntervalMethod | None" = None,
+        method: IntervalMethod | None = None,
         level: float = 0.95,
         n_replicates: int = 10_000,
         rng: "int | np.random.Generator" = 0,

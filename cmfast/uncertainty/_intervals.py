@@ -8,7 +8,7 @@ import numpy as np
 
 from cmfast._core import dispatch, validate
 from cmfast._core.adapters import adapter
-from cmfast._core.annotations import Array, OnFailure, Undefined
+from cmfast._core.annotations import Array, IntervalMethod, OnFailure, Undefined
 from cmfast._core.lazy import accept_dask_arrays
 from cmfast._core.usual_options import explain_options
 from cmfast.kernels.shared.metrics import Total
@@ -23,7 +23,6 @@ from cmfast.uncertainty._normalized_cells import CellsOf
 from cmfast.uncertainty._results import Interval, Intervals, Posterior, normal_interval
 from cmfast.uncertainty._standard_error import Of, standard_error
 
-IntervalMethod: TypeAlias = Literal["bca", "percentile", "basic", "normal", "wilson", "posterior"]
 IntervalScheme: TypeAlias = Literal["multinomial", "rows", "dirichlet"]
 Prior: TypeAlias = Any
 PRIORS = {"haldane": 0.0, "jeffreys": 0.5, "laplace": 1.0}  # pseudo-counts of every cell

@@ -39,7 +39,6 @@ FOR_TYPES_ALONE = {  # imports at run time when they are first asked for
         "cmfast.display",
         "cmfast.display._class_order",
         "cmfast.uncertainty",
-        "cmfast.uncertainty._intervals",
     },
 }
 

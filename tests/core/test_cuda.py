@@ -201,7 +201,7 @@ def test_an_op_without_a_kernel_says_so(monkeypatch):
         dispatch.call("novelty", device.asarray(MATRICES))
 
 
-HELD = "    if (HELD) {\n      __syncthreads();\n"
+HELD = "    if constexpr (HELD) {\n      __syncthreads();\n"
 ZEROED = "held[k] = 0;\n      __syncthreads();"
 CARRIED = "const i64 x = digit[k] + carry;"
 
@@ -249,7 +249,8 @@ FAULTS = {
         "bad-first-middle-last",
     ),
     "pairs-lost": ("geometry/counts", "held[k] = 0;\n  __syncthreads();", "held[k] = 0;", "pair_counts", "plain"),
-    "pair-left-out": ("geometry/counts", "while (u < a) {", "while (u + 1 < a) {", "gcm", "plain"),
+    "pair-left-out": ("geometry/counts", "while (u < a) {", "while (u + 1 < a) {", "min_overlap", "counts"),
+    "height-of-one-key": ("geometry/counts", "== own) P += mass[k];", "== own) P = mass[k];", "gcm", "plain"),
     "limbs-all-the-same": (
         "geometry/counts",
         "const int down = limb * width - up;",

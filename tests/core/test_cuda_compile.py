@@ -56,7 +56,7 @@ def test_the_table_of_a_topic_names_its_kernels(capsys):
     names = [k.expression(instance) for k in KERNELS if k.topic == "conformal/thresholds" for instance in k.instances]
     assert nvrtc.main("conformal/thresholds") == 0
     _, line, *rows = capsys.readouterr().out.splitlines()
-    assert line == "|---|---|---|"
+    assert line == "|---|---|---|---|---|"
     assert [row.split("`")[1] for row in rows] == names
     assert all(re.search(r"`( \| \d+, 0, 0, 0){4} \|$", row) for row in rows)
 

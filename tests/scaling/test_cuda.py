@@ -11,6 +11,7 @@ from checks import assert_same_bits
 import cmfast
 from cmfast.kernels.cuda._core import module
 from cmfast.kernels.cuda.scaling import group, launch, team
+from cmfast.kernels.shared import scaling
 from cmfast.kernels.shared.scaling import MOST_ELIMINATED_COLUMNS
 
 LAST_BITS = 1e-322  # of subnormal numbers, which have few
@@ -25,11 +26,14 @@ def both(M, *targets, tol=1e-13, **options):
     return cmfast.ipf(M, *targets, on_failure="ignore", **options), cmfast.ipf(*there, on_failure="ignore", **options)
 
 
-def assert_agree(on_cpu, on_cuda, rtol):
-    """Assert that both have the same statuses, and the same cells and factors where there are any."""
+def assert_agree(on_cpu, on_cuda, rtol, *, factors=True):
+    """Assert that both have the same statuses, and the same cells and factors where there are any.
+
+    Factors of a matrix that falls into blocks are unique within each block only.
+    """
     on_cuda = [part.get() for part in on_cuda]
     np.testing.assert_array_equal(on_cuda[5], on_cpu.status)
-    for one, other in zip(on_cpu[:3], on_cuda[:3], strict=True):
+    for one, other in zip(on_cpu[: 3 if factors else 1], on_cuda[: 3 if factors else 1], strict=True):
         np.testing.assert_allclose(other, one, rtol=rtol, atol=LAST_BITS)
 
 
@@ -217,7 +221,7 @@ def test_blocks_see_what_zeros_allow_where_the_diagonal_has_none(monkeypatch, si
     assert len(queue) <= (5 if size > 64 else 0)  # sweeps that are no use are another reason
     on_cpu = cmfast.ipf(M, *given, on_failure="ignore", **options)
     assert {*on_cpu.status.tolist()} == {cmfast.Status.CONVERGED, cmfast.Status.LIMIT_ONLY}
-    assert_agree(on_cpu, got, 1e-7)
+    assert_agree(on_cpu, got, 1e-7, factors=size > scaling.SHORT)
 
 
 @pytest.mark.parametrize("size", range(1, 33))
@@ -414,7 +418,10 @@ def test_warps_and_blocks_do_what_the_cpu_does(family, C):
     tol = 1e-13 if family is of_any_size else 1e-12  # the CPU's own tests say why
     on_cpu, on_cuda = both(family(np.random.default_rng(C), C), tol=tol)
     assert on_cpu.status == (2 if family is triangles else 0)
-    assert on_cuda.n_iter.get() - on_cpu.n_iter in (0, 1)  # the CPU may let rows take half of what columns miss
+    # The CPU sweeps matrices of 17 to 64 classes more often before Newton's method, and may let rows take half of what
+    # columns miss.
+    most = scaling.MOST_PAIRED_SWEEPS if scaling.MANY_COLUMNS <= C <= scaling.SHORT else 0
+    assert on_cuda.n_iter.get() - on_cpu.n_iter in range(-most, 2)
     # Beyond 128 columns steps are by conjugate gradients, whose sums cancel: couplings of 1e-6 have fewer digits.
     assert_agree(on_cpu, on_cuda, 1e-11 if C <= MOST_ELIMINATED_COLUMNS else 1e-10)
 

@@ -8,6 +8,7 @@ from typing import Any, get_args
 import numpy as np
 
 import cmfast
+from cmfast._core.annotations import IntervalMethod
 from cmfast._files import tables
 from cmfast._files.output import FileError
 from cmfast._files.sources import is_several, open_locally
@@ -31,7 +32,6 @@ from cmfast.cli._saved_counts import COUNTS, read_counts
 from cmfast.cli._values import POLICIES, positive_number
 from cmfast.cli.commands._metrics import _blocks, _groups, _intervals, _parts, _whole
 from cmfast.metrics._plan import is_binary
-from cmfast.uncertainty._intervals import IntervalMethod
 
 METHODS = get_args(IntervalMethod)
 

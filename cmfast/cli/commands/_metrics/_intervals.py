@@ -8,14 +8,14 @@ import numpy as np
 
 import cmfast
 from cmfast._core import caller, failures
-from cmfast._core.annotations import Undefined
+from cmfast._core.annotations import IntervalMethod, Undefined
 from cmfast.cli import _screen
 from cmfast.cli._calls import compute_with_status, part_of_batch
 from cmfast.cli._printing import format_table
 from cmfast.metrics import SCALARS
 from cmfast.uncertainty import Interval, Intervals
 from cmfast.uncertainty._caveats import TEXTS, count_caveats, warn_of_counted_caveats
-from cmfast.uncertainty._intervals import FAILED, IntervalMethod
+from cmfast.uncertainty._intervals import FAILED
 
 ENDS = ("low", "high")
 CALLED = "uncertainty.interval"
