@@ -120,7 +120,7 @@ def sum_small_matrices(M, C, ordered, usual, sums, cells, start, stop):
 @jit(inner=True, borrows=True)
 def transpose_cells(M, first, last, column, count, cells):
     """Copy `count` cells of eight matrices, clamped at `last`, to lines; return whether any may be negative."""
-    ahead, whole = first + max(2, PREFETCHED_BYTES // (M.shape[1] * M.itemsize)), count == M.shape[1]
+    ahead, whole = first + max(2, PREFETCHED_BYTES // max(1, M.shape[1] * M.itemsize)), count == M.shape[1]
     if count < WIDTH:
         for k in range(count):
             prefetch(M, ahead, WIDTH * k)
