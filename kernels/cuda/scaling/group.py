@@ -50,7 +50,7 @@ DEFINES = {
 }
 
 # Weights and flows take four registers for each row.
-_REGISTERS = tuple(128 if width < 14 else 168 if width < 24 else 208 if width < 28 else 255 for width in WIDTHS)
+_REGISTERS = tuple(128 if width < 13 else 168 if width < 24 else 208 if width < 28 else 255 for width in WIDTHS)
 _GROUP = Kernel("scaling/group", "cmfast_ipf_group", tuple((str(width),) for width in WIDTHS), _REGISTERS)
 KERNELS = (_GROUP,)
 
