@@ -15,7 +15,7 @@ counts = cmfast.ConfusionCounts.from_labels(names[iris.target], names[guess])
 print(counts.to_pandas())
 
 # %% Metrics
-print(counts.report())
+print(counts.classification_report())
 
 # %% Without the sizes of the classes
 result = cmfast.ipf(counts.matrix, smoothing=0.5)
