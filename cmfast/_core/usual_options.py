@@ -12,15 +12,15 @@ R = TypeVar("R")
 
 # The name elsewhere: the parameter here that has the same purpose, and what to do.
 USUAL_OPTIONS = {
-    "alpha": ("level", "pass level=1 - alpha"),
+    "alpha": ("confidence_level", "pass confidence_level=1 - alpha"),
     "average": ("names", 'the average is part of the name, as in "f1_macro"'),
-    "confidence": ("level", "it is called level="),
-    "confidence_level": ("level", "it is called level="),
+    "confidence": ("confidence_level", "it is called confidence_level="),
+    "level": ("confidence_level", "it is called confidence_level="),
     "groups": ("keys", "the names of the columns of groups are the second argument"),
-    "n_boot": ("n_replicates", "it is called n_replicates="),
-    "n_bootstrap": ("n_replicates", "it is called n_replicates="),
+    "n_boot": ("n_resamples", "it is called n_resamples="),
+    "n_bootstrap": ("n_resamples", "it is called n_resamples="),
     "n_jobs": ("num_threads", "it is called num_threads="),
-    "n_resamples": ("n_replicates", "it is called n_replicates="),
+    "n_replicates": ("n_resamples", "it is called n_resamples="),
     "normalize": ("weights", "it is called weights="),
     "pos_label": ("positive", "positive= is the position of the positive class"),
     "random_state": ("rng", "it is called rng="),

@@ -462,7 +462,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         if held.keys is not None:
             validate.fail("there are groups; give counts.group(key).report() of one, or counts.table(names) of all")
         names = list(map(str, held.axis.labels))
-        return metrics.report(held.whole(), class_names=names, average_over=average_over, undefined=undefined)
+        return metrics.report(held.whole(), display_labels=names, average_over=average_over, undefined=undefined)
 
     def group(self, key: Label | tuple[Label, ...], /) -> Self:
         """Return the counts of one group as counts without groups; all classes stay.
@@ -533,8 +533,8 @@ class ConfusionCounts(State, Generic[ArrayT]):
         /,
         *,
         method: IntervalMethod | None = None,
-        level: float = 0.95,
-        n_replicates: int = 10_000,
+        confidence_level: float = 0.95,
+        n_resamples: int = 10_000,
         rng: "int | np.random.Generator" = 0,
         undefined: Undefined = "present",
         positive: int = 1,
@@ -547,7 +547,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         ----------
         names : str or list of str, optional
             As for :meth:`compute`, as are `undefined`, `positive` and `pos_label`.
-        method, level, n_replicates, rng, on_failure
+        method, level, n_resamples, rng, on_failure
             As for :func:`cmfast.uncertainty.interval`, which has further options for clusters, strata and priors.
 
         Returns
@@ -566,8 +566,8 @@ class ConfusionCounts(State, Generic[ArrayT]):
         held, positive = _choose_positive(self._held, names, positive, pos_label)
         options: dict[str, Any] = {
             "method": method,
-            "level": level,
-            "n_replicates": n_replicates,
+            "confidence_level": confidence_level,
+            "n_resamples": n_resamples,
             "rng": rng,
             "undefined": undefined,
         }
@@ -613,7 +613,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
             validate.fail("there are groups; give counts.group(key).plot() of one")
         display: type[ConfusionDisplay] = load("cmfast.display").ConfusionDisplay
         M: Any = held.whole()
-        prepared = display.from_matrix(M, normalize=normalize, class_names=held.axis.labels, order=order)
+        prepared = display.from_matrix(M, normalize=normalize, display_labels=held.axis.labels, order=order)
         return prepared.plot(ax=ax, log=log, colorbar=colorbar, values_format=values_format)
 
     def to_pandas(self) -> "pd.DataFrame":

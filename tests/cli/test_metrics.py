@@ -204,11 +204,14 @@ def test_intervals_of_labels(csv, capsys):
     assert lines[5] == ["recall", "2", *(f"{x[2]:.4f}" for x in found["recall"][:3])]
     assert cli.main([*options, "--json", "--method", "wilson"]) == 2
     assert "another method for mcc" in capsys.readouterr().err
-    assert cli.main([*options[:5], "recall", "--interval", "--json", "--method", "wilson", "--level", ".9"]) == 0
+    assert (
+        cli.main([*options[:5], "recall", "--interval", "--json", "--method", "wilson", "--confidence-level", ".9"])
+        == 0
+    )
     said = json.loads(capsys.readouterr().out)
-    wanted = cmfast.uncertainty.interval(M, "recall", method="wilson", level=0.9)
+    wanted = cmfast.uncertainty.interval(M, "recall", method="wilson", confidence_level=0.9)
     assert said["ends"]["recall"]["low"] == wanted.low.tolist()
-    assert said["interval"] == {"method": "wilson", "level": 0.9, "replicates": 0}
+    assert said["interval"] == {"method": "wilson", "confidence_level": 0.9, "resamples": 0}
 
 
 def test_intervals_of_clusters(tmp_path, capsys):

@@ -348,7 +348,9 @@ def test_one_group_and_its_report(make):
         one = counts.group(key)
         assert (one.labels, one.groups, one.matrix.tolist()) == (counts.labels, None, counts.matrix[k].tolist())
         names = list(map(str, counts.labels))
-        assert str(one.report(undefined="nan")) == str(metrics.report(one.matrix, class_names=names, undefined="nan"))
+        assert str(one.report(undefined="nan")) == str(
+            metrics.report(one.matrix, display_labels=names, undefined="nan")
+        )
         one.update(make([0]), make([1]))
     assert counts == cmfast.ConfusionCounts.from_json(counts.to_json())
     assert counts.n_samples == 4

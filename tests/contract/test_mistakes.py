@@ -65,10 +65,10 @@ MISTAKES = {
     },
     "uncertainty.interval": {
         "a typo": (lambda f: f(M, "acc"), "did you mean 'accuracy'"),
-        "95": (lambda f: f(M, "accuracy", level=95), "level must be between 0 and 1, got 95"),
-        "alpha=": (lambda f: f(M, "accuracy", alpha=0.05), "pass level=1 - alpha"),
-        "confidence_level=": (lambda f: f(M, "accuracy", confidence_level=0.9), "it is called level="),
-        "n_bootstrap=": (lambda f: f(M, "accuracy", n_bootstrap=9), "it is called n_replicates="),
+        "95": (lambda f: f(M, "accuracy", confidence_level=95), "level must be between 0 and 1, got 95"),
+        "alpha=": (lambda f: f(M, "accuracy", alpha=0.05), "pass confidence_level=1 - alpha"),
+        "confidence_level=": (lambda f: f(M, "accuracy", confidence_level=0.9), "it is called confidence_level="),
+        "n_bootstrap=": (lambda f: f(M, "accuracy", n_bootstrap=9), "it is called n_resamples="),
         "random_state=": (lambda f: f(M, "accuracy", random_state=9), "it is called rng="),
         "shares": (lambda f: f(M / M.sum(), "accuracy"), "pass n=, the number of samples, or the counts"),
         "Wilson of a mean": (lambda f: f(M, "f1", method="wilson"), "f1, which is not a share of samples"),
@@ -85,7 +85,7 @@ MISTAKES = {
         "text beside integers": (lambda f: f(Y, P, TEXT, "mcc"), "y_b must be integers, as y_true"),
         "McNemar": (lambda f: f(Y, P, P, "mcc", test="mcnemar"), "test must be one of 'permutation', 'interval'"),
         "seed=": (lambda f: f(Y, P, P, "mcc", seed=1), "it is called rng="),
-        "n_resamples=": (lambda f: f(Y, P, P, "mcc", n_resamples=9), "it is called n_replicates="),
+        "n_resamples=": (lambda f: f(Y, P, P, "mcc", n_resamples=9), "it is called n_resamples="),
     },
     "geometric_confusion_matrix": {
         "no predictions": (lambda f: f(X, Y), "y_pred must be the predicted class of each point"),

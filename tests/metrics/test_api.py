@@ -388,15 +388,15 @@ def test_tables_of_the_glossary(name):
 
 def test_report():
     M = [[420, 15, 15], [10, 280, 10], [30, 20, 200]]
-    report = metrics.report(M, class_names=["a", "<b>", "c"])
+    report = metrics.report(M, display_labels=["a", "<b>", "c"])
     assert "&lt;b&gt;" in report.to_html()
     frame = report.to_pandas()
     assert frame.loc["macro", "f1"] == metrics.f1(M, average="macro")
     assert frame.attrs["mcc"] == metrics.mcc(M)
     assert str(metrics.report(torch.tensor(M))).splitlines()[0].split() == ["0/0:", "present", *report.columns]
     for names in (["a"], ["a", "a", "b"]):
-        with pytest.raises(ValueError, match="class_names must be"):
-            metrics.report(M, class_names=names)
+        with pytest.raises(ValueError, match="display_labels must be"):
+            metrics.report(M, display_labels=names)
     with pytest.raises(ValueError, match="one matrix"):
         metrics.report([M, M])
 
@@ -549,7 +549,7 @@ def test_sums_and_reports_of_sparse_matrices(kind, rng):
             assert_same_bits(getattr(got, name), getattr(want, name))
         assert str(metrics.report(few)) == str(metrics.report(M))
     names = [f"class {k}" for k in range(12)]
-    assert str(metrics.report(few, class_names=names)) == str(metrics.report(M, class_names=names))
+    assert str(metrics.report(few, display_labels=names)) == str(metrics.report(M, display_labels=names))
 
 
 def test_sparse_matrices_with_bad_values():
@@ -781,14 +781,14 @@ def test_reports_of_some_classes_agree_with_scikit_learn(rng):
     y, p = rng.integers(0, 4, (2, 200))
     names = ["ant", "bee", "cat", "dog"]
     want = skm.classification_report(y, p, labels=[3, 1], target_names=["dog", "bee"], output_dict=True)
-    for labels, class_names in ((["dog", "bee"], names), ([3, 1], None), (np.array([3, 1]), list("0123"))):
-        got = metrics.report(cmfast.confusion_matrix(y, p), class_names=class_names, average_over=labels)
+    for labels, display_labels in ((["dog", "bee"], names), ([3, 1], None), (np.array([3, 1]), list("0123"))):
+        got = metrics.report(cmfast.confusion_matrix(y, p), display_labels=display_labels, average_over=labels)
         for theirs, ours in zip(("dog", "bee", "macro avg", "weighted avg"), got.rows.values(), strict=True):
             columns = ("precision", "recall", "f1-score", "support")
             assert (*ours[:3], ours[4]) == pytest.approx([want[theirs][column] for column in columns])
     for labels, error in ((["cow"], ValueError), ("dog", TypeError), ([], TypeError), (["dog", "dog"], ValueError)):
         with pytest.raises(error, match=r"^metrics.report: average_over must be"):
-            metrics.report(np.eye(4), class_names=names, average_over=labels)
+            metrics.report(np.eye(4), display_labels=names, average_over=labels)
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.int64])
