@@ -442,7 +442,7 @@ def _clusters(function: Callable[..., object], **options: Any) -> Callable[[], o
     """Return a call of a function of clustered matrices."""
     clusters = np.stack([_matrix(np.int64)] * 2)
     names = None if "of" in options else ["gerrity", "recall"]
-    return lambda: function(clusters, names, clustered=True, **options)
+    return lambda: function(clusters, names, clusters=True, **options)
 
 
 def _standard_errors() -> None:

@@ -104,7 +104,7 @@ def main() -> None:
     each = patients()
     both = {"by sample": each.sum(0), "by patient": each}
     forest(
-        {name: uncertainty.interval(x, "accuracy", clustered=x.ndim == 3) for name, x in both.items()},
+        {name: uncertainty.interval(x, "accuracy", clusters=x.ndim == 3) for name, x in both.items()},
         "bca", "patients", "accuracy, 95% by bca",
     )  # fmt: skip
     few = {

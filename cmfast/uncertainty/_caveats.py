@@ -64,7 +64,7 @@ def warn_of_caveats(
     """Warn of intervals that cover the true value in less than 90 % of cases, judged by counts and ends."""
     if method not in FEW or options["on_failure"] == "ignore":
         return
-    given = {key: options[key] for key in ("n", "positive", "num_threads")}
+    given = {"positive": options["pos_label"], **{key: options[key] for key in ("n", "num_threads")}}
     shape = dispatch.shape_of(M)[:-2]
     warn_of_counted_caveats(
         count_caveats(M, found, method, n_resamples, **given), method, prod(shape) if shape else None

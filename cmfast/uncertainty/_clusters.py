@@ -30,13 +30,13 @@ class ClusterAxis(NamedTuple):
 
 
 def parse_cluster_axis(M: Any, clustered: Any, strata: Any, n: int | None) -> ClusterAxis | None:
-    """Validate the options `clustered` and `strata` against `M`; return None if `M` has no cluster axis."""
-    validate.flag("clustered", clustered)
+    """Validate the options `clusters` and `strata` against `M`; return None if `M` has no cluster axis."""
+    validate.flag("clusters", clustered)
     if not clustered and strata is None:
         return None
     shape = dispatch.shape_of(M)
     if len(shape) < 3:
-        what = "of shape (..., k, C, C) with clustered=True or strata"
+        what = "of shape (..., k, C, C) with clusters=True or strata"
         validate.refuse("M", what, f"shape {shape}")
     if strata is None:
         return ClusterAxis(np.zeros(shape[-3], np.int64), True)

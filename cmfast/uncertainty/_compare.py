@@ -6,7 +6,7 @@ import numpy as np
 
 from cmfast._core import validate
 from cmfast._core.adapters import adapter
-from cmfast._core.annotations import Array, Undefined
+from cmfast._core.annotations import Array, Label, Undefined
 from cmfast._core.lazy import accept_delayed
 from cmfast._core.usual_options import explain_options
 from cmfast.confusion_counts._count_samples import warn_of_order
@@ -35,7 +35,7 @@ class CompareOptions(NamedTuple):
     n_resamples: int
     rng: "int | np.random.Generator"
     undefined: Undefined
-    positive: int
+    pos_label: Label | None
     num_threads: int | None
 
 
@@ -64,7 +64,7 @@ def compare(
     n_resamples: int = ...,
     rng: "int | np.random.Generator" = ...,
     undefined: Undefined = ...,
-    positive: int = ...,
+    pos_label: Label | None = ...,
     num_threads: int | None = ...,
 ) -> Comparison: ...
 @overload
@@ -79,7 +79,7 @@ def compare(
     n_resamples: int = ...,
     rng: "int | np.random.Generator" = ...,
     undefined: Undefined = ...,
-    positive: int = ...,
+    pos_label: Label | None = ...,
     num_threads: int | None = ...,
 ) -> dict[str, Comparison]: ...
 @overload
@@ -100,7 +100,7 @@ def compare(
     n_resamples: int = 10_000,
     rng: "int | np.random.Generator" = 0,
     undefined: Undefined = "present",
-    positive: int = 1,
+    pos_label: Label | None = None,
     num_threads: int | None = None,
 ) -> Any:
     """Compare two classifiers on the same samples: difference of any metric, its interval and a paired test.
@@ -129,8 +129,8 @@ def compare(
     undefined : {"present", "nan", "strict", "zero", "one"} or float
         Value of a 0/0, as for :func:`cmfast.metrics.compute`. With "nan" or "strict" undefined replicates are left
         out and counted.
-    positive : {1, 0}
-        Index of the positive one of two classes, for binary names.
+    pos_label : {1, 0}, optional
+        The positive one of two classes, for binary names; default: 1.
     num_threads : int, optional
         Most threads to use; default: what the process may use.
 
@@ -196,22 +196,27 @@ def compare(
     """
     check_paired(T)
     warn_of_order([T._held.axis], names)
-    options = CompareOptions(method, test, confidence_level, n_resamples, rng, undefined, positive, num_threads)
+    options = CompareOptions(method, test, confidence_level, n_resamples, rng, undefined, pos_label, num_threads)
     wanted = _plan.resolve_names(names)
     return _plan.match_requested_type(names, wanted, compare_pair(T, wanted, options))
 
 
+def find_positive(T: PairedCounts, pos_label: Label | None) -> int:
+    """Return the position of the positive class among the classes of paired counts, by default 1."""
+    return 1 if pos_label is None else T._held.axis.find_position("pos_label", pos_label)
+
+
 def compare_pair(T: PairedCounts, wanted: tuple[str, ...], options: CompareOptions) -> list[Comparison]:
     """Validate the options and return the comparisons of two classifiers in the order of the names."""
-    method, test, confidence_level, n_resamples, rng, undefined, positive, num_threads = options
+    method, test, confidence_level, n_resamples, rng, undefined, pos_label, num_threads = options
     validate.choice("method", method, get_args(CompareMethod))
     validate.choice("test", test, get_args(CompareTest))
     confidence_level = validate_share("confidence_level", confidence_level)
     n_resamples = validate.count("n_resamples", n_resamples, least=2)
-    _evaluate.check_options(undefined, positive, "warn")
+    _evaluate.check_options(undefined, "warn")
     num_threads = validate.num_threads(num_threads)
     generator = validate.generator(rng)
-    layout = _plan.make_plan(wanted, len(T.labels), undefined, positive, argument="T")
+    layout = _plan.make_plan(wanted, len(T.labels), undefined, find_positive(T, pos_label), argument="T")
     seed, seed_of_swaps = (int(generator.integers(2**63)) for _ in range(2))
     request = _Request(layout, method, test, confidence_level, n_resamples, seed, seed_of_swaps, num_threads)
     return _compare_units(T, wanted, request)

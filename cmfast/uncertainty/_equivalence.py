@@ -6,11 +6,11 @@ import numpy as np
 
 from cmfast._core import dispatch, result_repr, validate
 from cmfast._core.adapters import adapter
-from cmfast._core.annotations import Array, Undefined
+from cmfast._core.annotations import Array, Label, Undefined
 from cmfast._core.lazy import accept_delayed
 from cmfast.metrics import _plan
 from cmfast.metrics._names import MetricName
-from cmfast.uncertainty._compare import compare, stack_matrices, validate_share
+from cmfast.uncertainty._compare import compare, find_positive, stack_matrices, validate_share
 from cmfast.uncertainty._from_labels import accept_pairs_of_labels
 from cmfast.uncertainty._paired_counts import PairedCounts
 from cmfast.uncertainty._paired_replicates import list_units
@@ -76,7 +76,7 @@ def equivalence(
     *,
     confidence_level: float = ...,
     undefined: Undefined = ...,
-    positive: int = ...,
+    pos_label: Label | None = ...,
 ) -> Equivalence: ...
 @overload
 def equivalence(
@@ -92,7 +92,7 @@ def equivalence(
     *,
     confidence_level: float = 0.95,
     undefined: Undefined = "present",
-    positive: int = 1,
+    pos_label: Label | None = None,
 ) -> Equivalence:
     """Test whether a metric of two classifiers differs by less than a margin, by two one-sided tests.
 
@@ -109,8 +109,8 @@ def equivalence(
         Level of each one-sided test.
     undefined : {"present", "nan", "strict", "zero", "one"} or float
         Value of a 0/0, as for :func:`cmfast.metrics.compute`.
-    positive : {1, 0}
-        Index of the positive one of two classes, for binary names.
+    pos_label : {1, 0}, optional
+        The positive one of two classes, for binary names; default: 1.
 
     Returns
     -------
@@ -158,10 +158,10 @@ def equivalence(
     margin, confidence_level = validate.positive("margin", margin), validate_share("confidence_level", confidence_level)
     if confidence_level <= 0.5:
         validate.refuse("confidence_level", "above 0.5", confidence_level)
-    options: dict[str, Any] = {"undefined": undefined, "positive": positive}
+    options: dict[str, Any] = {"undefined": undefined, "pos_label": pos_label}
     one = compare(T, name, method="delta", test="interval", confidence_level=2.0 * confidence_level - 1.0, **options)
     largest = _find_largest_influence(
-        T, _plan.make_plan((given,), len(T.labels), undefined, positive, argument="T").plan
+        T, _plan.make_plan((given,), len(T.labels), undefined, find_positive(T, pos_label), argument="T").plan
     )
     error = np.sqrt(np.maximum(one.standard_error**2, largest * margin) + UNSEEN_UNITS * largest**2)
     nearest, half = margin - np.abs(one.difference), ndtri(confidence_level) * error

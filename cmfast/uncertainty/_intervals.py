@@ -8,7 +8,7 @@ import numpy as np
 
 from cmfast._core import dispatch, validate
 from cmfast._core.adapters import adapter
-from cmfast._core.annotations import Array, IntervalMethod, OnFailure, Undefined
+from cmfast._core.annotations import Array, IntervalMethod, Label, OnFailure, Undefined
 from cmfast._core.lazy import accept_dask_arrays
 from cmfast._core.usual_options import explain_options
 from cmfast.kernels.shared.metrics import Total
@@ -42,14 +42,14 @@ def interval(
     method: IntervalMethod | None = ...,
     confidence_level: float = ...,
     scheme: IntervalScheme = ...,
-    clustered: bool = ...,
+    clusters: Any = ...,
     strata: Any = ...,
     prior: Prior = ...,
     n: int | None = ...,
     n_resamples: int = ...,
     rng: "int | np.random.Generator" = ...,
     undefined: Undefined = ...,
-    positive: int = ...,
+    pos_label: Label | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> Any: ...
@@ -66,14 +66,14 @@ def interval(
     method: IntervalMethod | None = None,
     confidence_level: float = 0.95,
     scheme: IntervalScheme = "multinomial",
-    clustered: bool = False,
+    clusters: Any = False,
     strata: Any = None,
     prior: Prior = "unit",
     n: int | None = None,
     n_resamples: int = 10_000,
     rng: "int | np.random.Generator" = 0,
     undefined: Undefined = "present",
-    positive: int = 1,
+    pos_label: Label | None = None,
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
 ) -> Any:
@@ -96,13 +96,13 @@ def interval(
     scheme : {"multinomial", "rows", "dirichlet"}
         Random model: one multinomial over all cells; one multinomial per row, for class counts fixed by design; cell
         probabilities given the counts (always for "posterior").
-    clustered : bool
-        Whether `M` has shape (..., k, C, C), a matrix for each of k clusters (patients, documents), as
-        :func:`cmfast.confusion_matrix` counts them with ``groups=``. The metric, or the normalised matrix, is that of
-        their sum; clusters are resampled, not samples.
+    clusters : bool, or array, shape (n,)
+        True: `M` has shape (..., k, C, C), a matrix for each of k clusters (patients, documents), as
+        :func:`cmfast.confusion_matrix` counts them with ``groups=``. If labels are given: the cluster of each sample.
+        The metric, or the normalised matrix, is that of their sum; clusters are resampled, not samples.
     strata : array, shape (k,), optional
         The stratum of every matrix along the axis before the last two; each stratum is resampled with its own number
-        of clusters (samples without `clustered`). The metric is that of the sum.
+        of clusters (samples without `clusters`). The metric is that of the sum.
     prior : {"unit", "perks", "jeffreys", "laplace", "haldane"}, float or array, shape (C, C)
         Prior pseudo-counts of the cells, for Dirichlet draws (see :func:`posterior`).
     n : int, optional
@@ -113,8 +113,8 @@ def interval(
         Seed of the replicates, the same as of :func:`resample`.
     undefined : {"present", "nan", "strict", "zero", "one"} or float
         Value of a 0/0 in every replicate, as for :func:`cmfast.metrics.compute`.
-    positive : {1, 0}
-        Index of the positive one of two classes, for binary names.
+    pos_label : {1, 0}, optional
+        The positive one of two classes, for binary names; default: 1.
     on_failure : {"warn", "raise", "ignore"}
         What to do about matrices with bad values (see Notes).
     num_threads : int, optional
@@ -155,7 +155,7 @@ def interval(
     - "posterior": quantiles of the metric over draws of the cell probabilities from their Dirichlet posterior.
 
     With clusters "bca" leaves out one cluster at a time (for cells: uses the influence of each cluster), and "normal"
-    uses :func:`standard_error` with `clustered`; "wilson" and "posterior" assume independent samples and are refused.
+    uses :func:`standard_error` with `clusters`; "wilson" and "posterior" assume independent samples and are refused.
     A few clusters give little information, however many samples they have.
 
     Quantiles are interpolated linearly. Replicates of metrics are drawn, summed and evaluated in the kernel and never
@@ -189,7 +189,7 @@ def interval(
     >>> by_sample = uncertainty.interval(sum(map(np.array, patients)), "accuracy", method="normal")
     >>> round(float(by_sample.low), 2), round(float(by_sample.high), 2)
     (0.74, 0.86)
-    >>> by_patient = uncertainty.interval(patients, "accuracy", method="normal", clustered=True)
+    >>> by_patient = uncertainty.interval(patients, "accuracy", method="normal", clusters=True)
     >>> round(float(by_patient.low), 2), round(float(by_patient.high), 2)
     (0.69, 0.9)
     """
@@ -201,12 +201,12 @@ def interval(
     wanted = _plan.resolve_names(names)
     n_resamples = validate.count("n_resamples", n_resamples)
     generator = validate.generator(rng)
-    options = _validate_options(n, undefined, positive, on_failure, num_threads)
+    options = _validate_options(n, undefined, pos_label, on_failure, num_threads)
     if method in ("normal", "wilson"):
         n_resamples = 0
     draws = {"n_resamples": n_resamples, "seed": int(generator.integers(2**63)) if n_resamples else 0}
     kind = IntervalKind(of, method, confidence_level, scheme, prior)
-    found = _compute_intervals(M, wanted=wanted, kind=kind, clustered=clustered, strata=strata, draws=draws, **options)
+    found = _compute_intervals(M, wanted=wanted, kind=kind, clustered=clusters, strata=strata, draws=draws, **options)
     if of != "metrics" or (isinstance(names, str) and names not in _plan.GROUPS):
         return found[0]
     each = dict(zip(wanted, found, strict=True))
@@ -253,7 +253,7 @@ def _compute_intervals(
         if scheme == "dirichlet":
             validate.refuse("scheme", f"multinomial or rows with of={of!r}", scheme)
         return [_normalized_cells.compute_intervals(M, of, method, confidence_level, scheme, axis, given, options)]
-    layout = _plan.make_plan(wanted, C, options["undefined"], options["positive"], argument="M")
+    layout = _plan.make_plan(wanted, C, options["undefined"], options["pos_label"], argument="M")
     if axis is not None:
         return _clusters.compute_intervals(M, axis, layout, method, confidence_level, options | given)
     if method in ("normal", "wilson"):
@@ -283,7 +283,7 @@ def posterior(
     n_resamples: int = ...,
     rng: "int | np.random.Generator" = ...,
     undefined: Undefined = ...,
-    positive: int = ...,
+    pos_label: Label | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> Any: ...
@@ -301,7 +301,7 @@ def posterior(
     n_resamples: int = 10_000,
     rng: "int | np.random.Generator" = 0,
     undefined: Undefined = "present",
-    positive: int = 1,
+    pos_label: Label | None = None,
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
 ) -> Any:
@@ -326,8 +326,8 @@ def posterior(
         Seed of the draws.
     undefined : {"present", "nan", "strict", "zero", "one"} or float
         Value of a 0/0, as for :func:`cmfast.metrics.compute`.
-    positive : {1, 0}
-        Index of the positive one of two classes, for binary names.
+    pos_label : {1, 0}, optional
+        The positive one of two classes, for binary names; default: 1.
     on_failure : {"warn", "raise", "ignore"}
         What to do about matrices with bad values (see Notes).
     num_threads : int, optional
@@ -372,7 +372,7 @@ def posterior(
     wanted = _plan.resolve_names(names)
     n_resamples = validate.count("n_resamples", n_resamples)
     generator = validate.generator(rng)
-    options = _validate_options(n, undefined, positive, on_failure, num_threads)
+    options = _validate_options(n, undefined, pos_label, on_failure, num_threads)
     draws = {"n_resamples": n_resamples, "seed": int(generator.integers(2**63))}
     return _plan.match_requested_type(
         names, wanted, _draw_posteriors(M, wanted=wanted, prior=prior, draws=draws, **options)
@@ -393,7 +393,7 @@ def _draw_posteriors(
     (M,) = dispatch.adopt(M=M)
     C, _ = validate.matrices(square=True, M=M)
     mass = _resolve_prior(prior, C)
-    layout = _plan.make_plan(wanted, C, options["undefined"], options["positive"], argument="M")
+    layout = _plan.make_plan(wanted, C, options["undefined"], options["pos_label"], argument="M")
     *found, status = dispatch.call(
         "metric_draws", M, plan=layout.plan, scheme="dirichlet", n=options["n"], prior=mass, numbers=numbers,
         num_threads=options["num_threads"], **draws,
@@ -402,11 +402,12 @@ def _draw_posteriors(
     return [Posterior(found[place]) for place in layout.positions]
 
 
-def _validate_options(n: Any, undefined: Any, positive: Any, on_failure: Any, num_threads: Any) -> dict[str, Any]:
+def _validate_options(n: Any, undefined: Any, pos_label: Any, on_failure: Any, num_threads: Any) -> dict[str, Any]:
     """Validate the options common to all methods; return them as a dict."""
-    _evaluate.check_options(undefined, positive, on_failure)
+    _evaluate.check_options(undefined, on_failure)
     count = None if n is None else validate.count("n", n)
-    options = {"n": count, "undefined": undefined, "positive": positive, "on_failure": on_failure}
+    options = {"n": count, "undefined": undefined, "on_failure": on_failure}
+    options["pos_label"] = _evaluate.find_positive(pos_label)
     return options | {"num_threads": validate.num_threads(num_threads)}
 
 
@@ -437,7 +438,7 @@ def _parse_cluster_axis(
             ("scheme", scheme, ("multinomial",)),
         ):
             if value not in fits:
-                validate.refuse(name, f"{', '.join(fits)} with clustered or strata", value)
+                validate.refuse(name, f"{', '.join(fits)} with clusters or strata", value)
     return parts
 
 
@@ -490,7 +491,7 @@ def _compute_normal_intervals(
 
 def _evaluate_metrics(M: Any, names: tuple[str, ...], options: dict[str, Any]) -> dict[str, Any]:
     """Return the metrics by name."""
-    given = (options[key] for key in ("undefined", "positive", "on_failure", "num_threads"))
+    given = (options[key] for key in ("undefined", "pos_label", "on_failure", "num_threads"))
     return dict(zip(names, _evaluate.evaluate(M, names, *given), strict=True))
 
 
@@ -521,7 +522,7 @@ def _compute_wilson_intervals(
         if which == "all" and not (form and form.per_class):
             size = 1.0 * total
         elif form and form.average == "binary":
-            size = size[..., options["positive"]]
+            size = size[..., options["pos_label"]]
         if options["n"] is not None:
             size = size * (options["n"] / (whole if size.ndim == whole.ndim else total))
         middle, spread = value * size + z * z / 2, value * (1.0 - value) * size

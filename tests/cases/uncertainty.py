@@ -68,7 +68,7 @@ def _with_slopes():
         yield Case(f"{fixed}-float32", (counts.astype(np.float32), few), {"fixed": fixed})
     for undefined in ("nan", "strict", "one"):
         yield Case(f"degenerate-{undefined}", (degenerate, names), {"undefined": undefined})
-    yield Case("negatives-first", (counts[:2, :2, :2], BINARY), {"positive": 0})
+    yield Case("negatives-first", (counts[:2, :2, :2], BINARY), {"pos_label": 0})
     yield Case("0x0", (counts[:2, :0, :0], few))
     yield Case("1x1", (counts[:2, :1, :1], few))
     yield Case("batch-of-none", (counts[:0], few))
@@ -170,7 +170,7 @@ def _clusters(draws):
     strata, names = [1, 0, 1, 2, 0, 1], ("accuracy", "recall", "mcc", "gerrity", "f1_macro")
     bad = M.astype(float)
     bad[0, 2, 1, 1] = np.nan
-    own, both = {"clustered": True}, {"clustered": True, "strata": np.array([0, 1, 1, 0, 0, 1])}
+    own, both = {"clusters": True}, {"clusters": True, "strata": np.array([0, 1, 1, 0, 0, 1])}
     yield Case("clusters", (M, names), draws | own)
     yield Case("clusters-in-strata", (M, names), draws | both)
     yield Case("strata", (M, names), draws | {"strata": np.array(strata)})
@@ -228,7 +228,7 @@ def _clustered(rng, *, empty=0.1):
 
 def _redrawn():
     rng = np.random.default_rng(39)
-    M, few, own = _clustered(rng), {"n_resamples": 9, "rng": 5}, {"clustered": True}
+    M, few, own = _clustered(rng), {"n_resamples": 9, "rng": 5}, {"clusters": True}
     bad = M.astype(float)
     bad[1, 2, 1, 1] = 0.5
     yield Case("clusters", (M,), few | own)
@@ -253,7 +253,7 @@ def _cells_of_clusters():
     bad[0, 2, 1, 1] = np.nan
     halves = M.astype(float)
     halves[1, 0, 0, 0] += 0.5
-    own, both = {"clustered": True}, {"clustered": True, "strata": np.array([0, 1, 1, 0, 0, 1, 1])}
+    own, both = {"clusters": True}, {"clusters": True, "strata": np.array([0, 1, 1, 0, 0, 1, 1])}
     for of in ("all", "row", "col", "bi"):
         yield Case(f"{of}-clusters", (M,), {"of": of} | own)
         yield Case(f"{of}-strata", (M,), {"of": of} | (both if of == "row" else {"strata": np.arange(7) % 3}))

@@ -185,14 +185,14 @@ def test_tables_of_several_labels(chunks):
 
 
 def test_clusters_are_in_one_chunk():
-    several = {"n_resamples": 40, "clustered": True, "on_failure": "ignore"}
+    several = {"n_resamples": 40, "clusters": True, "on_failure": "ignore"}
     for chunks in CHUNKS:
         stacked = {"M": np.stack([COUNTS, COUNTS + 1, COUNTS + 5], 2)}
         assert_as_numpy(lambda M: uncertainty.interval(M, "mcc", **several), stacked, chunks)
         assert_as_numpy(lambda M: uncertainty.interval(M, of="row", **several), stacked, chunks)
-    assert_as_numpy(lambda M: uncertainty.standard_error(M, "accuracy", clustered=True), {"M": np.stack([M, M + 1], 2)})
+    assert_as_numpy(lambda M: uncertainty.standard_error(M, "accuracy", clusters=True), {"M": np.stack([M, M + 1], 2)})
     with pytest.raises(ValueError, match=r"M must be in one chunk along the last 3 axes; give M\.rechunk\({-3: -1, -2"):
-        uncertainty.standard_error(lazy(M, (3, 1)), "accuracy", clustered=True)
+        uncertainty.standard_error(lazy(M, (3, 1)), "accuracy", clusters=True)
 
 
 def test_batches_of_unknown_size():
@@ -327,7 +327,7 @@ def test_draws_on_every_scheduler(scheduler):
 def test_few_clusters_are_doubted_once_and_few_samples_where_they_are():
     M = np.stack([COUNTS, COUNTS], 2)
     with pytest.warns(cmfast.DiagnosticWarning, match="fewer than 12 clusters") as caught:
-        found = uncertainty.interval(lazy(M, (2, 1)), "mcc", clustered=True, n_resamples=9)
+        found = uncertainty.interval(lazy(M, (2, 1)), "mcc", clusters=True, n_resamples=9)
     assert len(caught) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -62,7 +62,7 @@ CALLS = {
     "wilson": lambda M: cmfast.uncertainty.interval(M, ["accuracy", "recall"], method="wilson", n=30),
     "of cells": lambda M: cmfast.uncertainty.interval(M, of="row", n_resamples=30),
     "of cells, normal": lambda M: cmfast.uncertainty.interval(M, of="row", method="normal"),
-    "of clusters": lambda M: cmfast.uncertainty.interval(M, ["mcc"], method="normal", clustered=True),
+    "of clusters": lambda M: cmfast.uncertainty.interval(M, ["mcc"], method="normal", clusters=True),
     "posterior": lambda M: cmfast.uncertainty.posterior(M, "mcc", n_resamples=9).probability(0.1),
     "limits": lambda M: cmfast.importance_weights(M, "bi"),
     "target": lambda M: cmfast.importance_weights(M, target=M),

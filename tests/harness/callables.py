@@ -189,7 +189,7 @@ OTHERWISE = {
     "fixed": ("rows",),
     "by": ("rate", "symmetric", "symmetric_rate"),
     "average": ("macro", "weighted", "micro"),
-    "positive": (0,),
+    "pos_label": (0,),
 }
 
 
@@ -258,7 +258,6 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "size": integers(1),
     "origins": integers(1),
     "max_iter": integers(1, most=None),
-    "positive": integers(0, most=1),
     "out": (3, True, "x", [], {}, (np.empty(2),), np.empty(2), {"mcc": np.empty(2)}, {"nonsense": np.empty(2)}),
     "rng": integers(0, most=None),
     "max_bytes": integers(1 << 20, most=None),
@@ -522,7 +521,6 @@ RIGHT: dict[str, tuple[Any, ...]] = {
     "size": (1, 2, 5),
     "origins": (1, 2),
     "max_iter": (1, 3, None),
-    "positive": (0, 1, np.int64(0)),
     "out": (None,),
     "rng": (0, 2**200, Made(lambda make: np.random.default_rng(3))),
     "max_bytes": (1 << 20, 1 << 70),
@@ -623,6 +621,7 @@ class Same:
 
 
 COUNTED: dict[str, Any] = {"arrays": {"groups": None}, "free": ("groups",)}  # groups are labels of any kind
+NO_LABELS = {"pos_label": ("ill", 1.5, 2**63)}  # of counts of integers, where True is 1
 OF_CLASSES = {"free": ("pos_label", "average_over")}  # of the labels, not of their places
 PICTURED: dict[str, Any] = {
     "batch": (),
@@ -646,9 +645,7 @@ WITHOUT_TARGET: dict[str, Any] = {"wrong": {"target": (M, [[1]], "x", 0, False)}
 COUNTED_M: dict[str, Any] = {"arrays": {"M": COUNTS}, "wrong": {"n": integers(0)}}
 
 # Options that accept any value, or that have tests of their own.
-FREE = frozenset(
-    ("ax", "clustered", "clusters", "curve", "estimator", "key", "most", "parts", "process_group", "result", "strata")
-)
+FREE = frozenset(("ax", "clusters", "curve", "estimator", "key", "most", "parts", "process_group", "result", "strata"))
 # By callable, in what it differs; an array or a value that is None is not given.
 SPECIAL: dict[str, dict[str, Any]] = {
     "confusion_matrix": {"batch": ("sample_weight",), "wrong": {"labels": (*NO_LABELS, ["a", "b"])}},
@@ -684,14 +681,16 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "uncertainty.standard_error": {**COUNTED_M, "free": ("of",)},
     "uncertainty.interval": {**COUNTED_M, "free": ("of", "method", "scheme")},
     "uncertainty.paired_counts": {"arrays": {"groups": None}, "free": ("groups",)},  # labels of any kind
-    "uncertainty.compare": {"wrong": {"T": NO_PAIRS, "n_resamples": integers(2)}},
+    "uncertainty.compare": {"wrong": {"T": NO_PAIRS, "n_resamples": integers(2), **NO_LABELS}},
     "uncertainty.compare_many": {
         "wrong": {
             "counts_by_pair": (None, 3, "x", [1], {"a": 1}, {("a", "b"): 3}), "n_resamples": integers(2),
+            **NO_LABELS,
         },
     },
     "uncertainty.equivalence": {
-        "others": {"name": "accuracy"}, "wrong": {"T": NO_PAIRS, "confidence_level": (*WRONG["confidence_level"], 0.5)},
+        "others": {"name": "accuracy"},
+        "wrong": {"T": NO_PAIRS, "confidence_level": (*WRONG["confidence_level"], 0.5), **NO_LABELS},
     },
     "uncertainty.ComparisonDisplay.from_comparisons": {
         "wrong": {"comparisons": (None, 3, "x", {}, [], [1], {"f1": 3}, np.ones(2))}

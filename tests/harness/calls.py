@@ -110,21 +110,21 @@ def _cell_errors(M: Any, *, of: Any, fixed: Any = "total", n: Any = None) -> Any
 
 
 def _cluster_replicates(
-    M: Any, *, clustered: Any = False, strata: Any = None, n: Any = None, n_resamples: Any, rng: Any = 0
+    M: Any, *, clusters: Any = False, strata: Any = None, n: Any = None, n_resamples: Any, rng: Any = 0
 ) -> Any:
     (M,) = dispatch.adopt(M=M)
-    options = {**parse_cluster_axis(M, clustered, strata, n)._asdict(), "n": n, "n_resamples": n_resamples}
+    options = {**parse_cluster_axis(M, clusters, strata, n)._asdict(), "n": n, "n_resamples": n_resamples}
     seed = int(np.random.default_rng(rng).integers(2**63))
     return dispatch.call("cluster_replicates", M, **options, seed=seed)[0]
 
 
-def _cluster_cell_errors(M: Any, *, of: Any, clustered: Any = False, strata: Any = None, n: Any = None) -> Any:
-    errors = cmfast.uncertainty.standard_error(M, of=of, clustered=clustered, strata=strata, n=n)
+def _cluster_cell_errors(M: Any, *, of: Any, clusters: Any = False, strata: Any = None, n: Any = None) -> Any:
+    errors = cmfast.uncertainty.standard_error(M, of=of, clusters=clusters, strata=strata, n=n)
     (M,) = dispatch.adopt(M=M)
     exact = {"tol": 1e-13} if of == "bi" else {}
     whole = adapter(M).evaluate(lambda M: M.sum(-3), M)
     P = cmfast.normalize(whole, of, on_failure="ignore", **exact)
-    options = {**parse_cluster_axis(M, clustered, strata, n)._asdict(), "n": n}
+    options = {**parse_cluster_axis(M, clusters, strata, n)._asdict(), "n": n}
     return errors, dispatch.call("cluster_cell_errors", M, P, of=of, **options)[1]
 
 

@@ -513,10 +513,10 @@ def _paired() -> Call:
     return Call(call, tuple(labels), 1e-12)
 
 
-def _clusters(kind: str, clustered: bool, method: str | None) -> Call:
+def _clusters(kind: str, clusters: bool, method: str | None) -> Call:
     names = ["mcc", "recall", "kappa_linear", "f1_macro"]
     M = _matrices(kind, 4, 24).reshape(3, 8, 4, 4) // 9
-    options = {"clustered": clustered, "strata": np.array([0, 1, 1, 0, 0, 1, 0, 0])}
+    options = {"clusters": clusters, "strata": np.array([0, 1, 1, 0, 0, 1, 0, 0])}
 
     def call(M: Any) -> tuple[Any, ...]:
         if method is None:
@@ -529,14 +529,14 @@ def _clusters(kind: str, clustered: bool, method: str | None) -> Call:
 
 def _redrawn() -> Call:
     M = _matrices("i64", 4, 24).reshape(3, 8, 4, 4) // 9
-    options = {"clustered": True, "strata": np.array([0, 1, 1, 0, 0, 1, 0, 0]), "n_resamples": 150}
+    options = {"clusters": True, "strata": np.array([0, 1, 1, 0, 0, 1, 0, 0]), "n_resamples": 150}
     return Call(lambda M: ENTRIES["cluster_replicates"](M, **options), (M,))
 
 
 def _cells_of_clusters() -> Call:
     def errors(M: Any, W: Any) -> tuple[Any, ...]:
-        given = ((M, {"of": "bi", "clustered": True}), (M, {"of": "col", "strata": [0, 1, 1, 0, 0, 1, 0, 0]}))
-        given = (*given, (W, {"of": "bi", "clustered": True, "n": 9}))  # in shared memory, and not
+        given = ((M, {"of": "bi", "clusters": True}), (M, {"of": "col", "strata": [0, 1, 1, 0, 0, 1, 0, 0]}))
+        given = (*given, (W, {"of": "bi", "clusters": True, "n": 9}))  # in shared memory, and not
         return tuple(part for matrices, asked in given for part in ENTRIES["cluster_cell_errors"](matrices, **asked))
 
     M, W = _matrices("i64", 4, 24).reshape(3, 8, 4, 4) // 9, _matrices("i64", 30, 3).reshape(1, 3, 30, 30)

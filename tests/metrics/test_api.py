@@ -206,11 +206,11 @@ def test_averages_over_some_classes_are_scikit_learns(undefined, rng):
 def test_the_positive_class_of_two(rng):
     for M in rng.integers(1, 9, (5, 2, 2)):
         y, p = np.repeat(np.indices((2, 2)).reshape(2, -1), M.ravel(), axis=1)
-        for positive in (0, 1):
-            assert_close(metrics.f1(M, average="binary", positive=positive), skm.f1_score(y, p, pos_label=positive))
-            assert_close(metrics.fbeta(M, 2, average="binary", positive=positive), metrics.fbeta(M, 2)[positive])
+        for pos_label in (0, 1):
+            assert_close(metrics.f1(M, average="binary", pos_label=pos_label), skm.f1_score(y, p, pos_label=pos_label))
+            assert_close(metrics.fbeta(M, 2, average="binary", pos_label=pos_label), metrics.fbeta(M, 2)[pos_label])
             assert_close(
-                metrics.compute(M, "jaccard_binary", positive=positive), skm.jaccard_score(y, p, pos_label=positive)
+                metrics.compute(M, "jaccard_binary", pos_label=pos_label), skm.jaccard_score(y, p, pos_label=pos_label)
             )
     with pytest.raises(ValueError, match=r"of 2 classes for f1_binary \(per class: f1, mean: f1_macro\)"):
         metrics.f1(np.ones((3, 3)), average="binary")
@@ -318,7 +318,7 @@ def test_tensors_give_tensors():
             ValueError,
             "metrics.from_sums: arrays must have one shape",
         ),
-        (lambda: metrics.tss([[1, 1], [1, 1]], positive=2), ValueError, "metrics.tss: positive must be 0 or 1"),
+        (lambda: metrics.tss([[1, 1], [1, 1]], pos_label=2), ValueError, "metrics.tss: pos_label must be 0 or 1"),
         (lambda: metrics.mcc([[-1, 0], [0, 1]], on_failure="raise"), cmfast.FailureError, "metrics.mcc"),
     ],
 )
@@ -579,7 +579,7 @@ CURVES = {
 
 @pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES)
 @pytest.mark.parametrize(
-    ("labels", "positive", "said"),
+    ("labels", "pos_label", "said"),
     [
         (["yes", "no"], "Yes", r"\['no', 'yes'\], got 'Yes'; did you mean 'yes'\?$"),
         ([1, 2], 3, r"\[1, 2\], got 3$"),
@@ -587,20 +587,20 @@ CURVES = {
         ([[0, 1], [1, 1]], 2, r"\[0, 1\], got 2$"),
     ],
 )
-def test_a_positive_label_that_is_none_of_the_labels_is_refused(curve, labels, positive, said):
+def test_a_positive_label_that_is_none_of_the_labels_is_refused(curve, labels, pos_label, said):
     scores = np.linspace(0, 1, np.size(np.asarray(labels))).reshape(np.shape(np.asarray(labels)))
     scores = torch.tensor(scores) if isinstance(labels, torch.Tensor) else scores
     for on_failure in ("warn", "ignore"):
         with pytest.raises(ValueError, match=r"metrics\.\w+: pos_label must be one of the labels " + said):
-            curve(labels, scores, pos_label=positive, on_failure=on_failure)
+            curve(labels, scores, pos_label=pos_label, on_failure=on_failure)
 
 
 def test_a_positive_label_may_be_missing_in_a_row_and_where_there_is_one_label():
     found = metrics.roc_auc([[1, 2], [1, 1]], [[0.1, 0.2], [0.1, 0.2]], pos_label=2)
     assert found[0] == 1
     assert np.isnan(found[1])
-    for labels, positive in (([0, 0], 1), ([2, 2], 1), (["no", "no"], "yes"), ([], 1)):
-        assert np.isnan(metrics.roc_auc(labels, np.arange(float(len(labels))), pos_label=positive))
+    for labels, pos_label in (([0, 0], 1), ([2, 2], 1), (["no", "no"], "yes"), ([], 1)):
+        assert np.isnan(metrics.roc_auc(labels, np.arange(float(len(labels))), pos_label=pos_label))
 
 
 @pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES)
@@ -708,8 +708,8 @@ def test_the_positive_class_by_its_label(classes, make):
     y, p = (make([classes[x == "spam"] for x in some]) for some in SPAM)
     ids = [np.array([x == "spam" for x in some], int) for some in SPAM]
     names = ["recall_binary", "precision_binary", "tss", "mcc"]
-    for positive, label in enumerate(classes):
-        want = metrics.from_labels(*ids, names, positive=positive)
+    for pos_label, label in enumerate(classes):
+        want = metrics.from_labels(*ids, names, pos_label=pos_label)
         assert metrics.from_labels(y, p, names, pos_label=label) == want
         assert metrics.from_labels(y, p, names, pos_label=np.array([label])[0]) == want
     alone = y[:1], y[:1]

@@ -75,8 +75,8 @@ def _standard_error(name, cells, fixed, n, options, k=None):
     return math.sqrt(found if n is None else found * sum(map(sum, cells)) / n)
 
 
-def standard_errors(M, names, *, fixed="total", n=None, undefined="present", positive=1):
-    C, batch, options = M.shape[-1], M.shape[:-2], (undefined, positive)
+def standard_errors(M, names, *, fixed="total", n=None, undefined="present", pos_label=1):
+    C, batch, options = M.shape[-1], M.shape[:-2], (undefined, pos_label)
     out = []
     for name in names:
         per_class = metrics.ALIASES.get(name, name) in metrics.PER_CLASS or name.endswith("_ovr")
@@ -320,14 +320,14 @@ def paired_errors(y, a, b, *, names, n_classes, groups=None, clusters=None):
     return tuple(np.array(found, float) for found in out)
 
 
-def _parts(m, strata, clustered):
+def _parts(m, strata, clusters):
     """Return the units of every stratum, in order: weight, and the cells that come with it."""
     C, out = m.shape[-1], {}
     for stratum in sorted(set(strata)):
         own = [one for one, name in zip(m.astype(int).tolist(), strata, strict=True) if name == stratum]
         cells = [[((i, j), one[i][j]) for i in range(C) for j in range(C) if one[i][j]] for one in own]
         out[stratum] = (
-            [(1, dict(one)) for one in cells] if clustered else [(x, {cell: 1}) for one in cells for cell, x in one]
+            [(1, dict(one)) for one in cells] if clusters else [(x, {cell: 1}) for one in cells for cell, x in one]
         )
     return out
 
@@ -379,7 +379,7 @@ def _strata(M, strata):
 
 
 def cluster_intervals(
-    M, names, *, clustered=False, strata=None, method="bca", confidence_level=0.95, n=None, n_resamples, rng=0
+    M, names, *, clusters=False, strata=None, method="bca", confidence_level=0.95, n=None, n_resamples, rng=0
 ):  # fmt: skip
     C, batch = M.shape[-1], M.shape[:-3]
     seed = int(np.random.default_rng(rng).integers(2**63))
@@ -392,7 +392,7 @@ def cluster_intervals(
         for b, index in enumerate(np.ndindex(batch)):
             if not all(_usable(one.tolist(), None) for one in M[index]):
                 continue
-            units = _parts(M[index], _strata(M, strata), clustered)
+            units = _parts(M[index], _strata(M, strata), clusters)
             drawn = _redrawn(units, b, n, n_resamples, seed, C)
             both = [metrics.metrics_of_matrices(one, [name])[0] for one in (M[index].astype(np.int64).sum(0), drawn)]
             for k in range(C) if per_class else [None]:
@@ -407,7 +407,7 @@ def cluster_intervals(
     return tuple(out)
 
 
-def _cluster_error(strata, clustered, name, C, n, k):
+def _cluster_error(strata, clusters, name, C, n, k):
     whole = _sum([unit for units in strata.values() for unit in units], C)
     g = slopes(name, [[Fraction(x) for x in row] for row in whole.tolist()], "present", 1, k)
     if g is None:
@@ -416,23 +416,23 @@ def _cluster_error(strata, clustered, name, C, n, k):
     for units in strata.values():
         moved = [(weight, sum((g[cell] * x for cell, x in cells.items()), Fraction(0))) for weight, cells in units]
         count = sum(weight for weight, _ in units)
-        if count < 1 + clustered:
+        if count < 1 + clusters:
             return math.nan
         mean = sum(weight * x for weight, x in moved) / count
         spread = sum(weight * (x - mean) ** 2 for weight, x in moved)
-        variance += spread * (Fraction(count, count - 1) if clustered else 1) * (1 if n is None else Fraction(count, n))
+        variance += spread * (Fraction(count, count - 1) if clusters else 1) * (1 if n is None else Fraction(count, n))
     return math.sqrt(variance)
 
 
-def cluster_errors(M, names, *, clustered=False, strata=None, n=None):
+def cluster_errors(M, names, *, clusters=False, strata=None, n=None):
     C, batch, out = M.shape[-1], M.shape[:-3], []
     for name in names:
         classes = range(C) if name in metrics.PER_CLASS else [None]
         found = np.full((*batch, len(classes)), math.nan)
         for index in np.ndindex(batch):
             if all(_usable(one.tolist(), None) for one in M[index]):
-                units = _parts(M[index], _strata(M, strata), clustered)
-                found[index] = [_cluster_error(units, clustered, name, C, n, k) for k in classes]
+                units = _parts(M[index], _strata(M, strata), clusters)
+                found[index] = [_cluster_error(units, clusters, name, C, n, k) for k in classes]
         found = found if name in metrics.PER_CLASS else found[..., 0]
         out.append(found.astype(np.float32 if M.dtype == np.float32 else np.float64))
     return tuple(out)
@@ -479,13 +479,13 @@ def cell_errors(M, *, of, fixed="total", n=None):
     return out, bends
 
 
-def cluster_replicates(M, *, clustered=False, strata=None, n=None, n_resamples, rng=0):
+def cluster_replicates(M, *, clusters=False, strata=None, n=None, n_resamples, rng=0):
     C, batch = M.shape[-1], M.shape[:-3]
     seed = int(np.random.default_rng(rng).integers(2**63))
     out = np.zeros((*batch, n_resamples, C, C), np.int64)
     for b, index in enumerate(np.ndindex(batch)):
         if all(_usable(one.tolist(), None) for one in M[index]):
-            out[index] = _redrawn(_parts(M[index], _strata(M, strata), clustered), b, n, n_resamples, seed, C)
+            out[index] = _redrawn(_parts(M[index], _strata(M, strata), clusters), b, n, n_resamples, seed, C)
     return (out,)
 
 
@@ -499,7 +499,7 @@ def _moves(units, whole, of):
     return np.array(out).reshape(-1, *whole.shape), np.array([weight for weight, _ in units], np.longdouble)
 
 
-def cluster_cell_errors(M, *, of, clustered=False, strata=None, n=None):
+def cluster_cell_errors(M, *, of, clusters=False, strata=None, n=None):
     shape = (*M.shape[:-3], *M.shape[-2:])
     out, bends = (np.full(shape, math.nan) for _ in range(2))
     for index in np.ndindex(M.shape[:-3]):
@@ -508,13 +508,13 @@ def cluster_cell_errors(M, *, of, clustered=False, strata=None, n=None):
         whole = M[index].sum(0).astype(np.longdouble)
         variance, squares, cubes = (np.zeros_like(whole) for _ in range(3))
         few = False
-        for units in _parts(M[index], _strata(M, strata), clustered).values():
+        for units in _parts(M[index], _strata(M, strata), clusters).values():
             moved, weights = _moves(units, whole, of)
             count = weights.sum()
-            few = few or count < 1 + clustered
+            few = few or count < 1 + clusters
             apart = moved - np.average(moved, axis=0, weights=weights) if count else moved
             spread = np.tensordot(weights, apart**2, 1)
-            variance += spread * (count / max(count - 1, 1) if clustered else 1) / (1 if n is None else n / count)
+            variance += spread * (count / max(count - 1, 1) if clusters else 1) / (1 if n is None else n / count)
             squares, cubes = squares + spread, cubes + np.tensordot(weights, apart**3, 1)
         if few:
             continue

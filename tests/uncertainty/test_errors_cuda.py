@@ -64,7 +64,7 @@ def test_intervals_of_cells_are_those_of_the_cpu(method):
         np.testing.assert_allclose(device.host(one), other, rtol=1e-6)
 
 
-@pytest.mark.parametrize("options", [{"clustered": True}, {"strata": [0, 1, 0, 1]}])
+@pytest.mark.parametrize("options", [{"clusters": True}, {"strata": [0, 1, 0, 1]}])
 def test_parts_schedules_and_neighbours_change_no_interval_of_clusters(options, monkeypatch):
     M = RNG.integers(1, 9, (3, 4, 3, 3)).astype(float)
     options |= {"method": "bca", "n_resamples": 150, "on_failure": "ignore"}

@@ -79,3 +79,18 @@ def test_intervals_are_a_table_in_a_notebook():
     assert shown.count("<tr>") == 1 + 3
     assert f"<td>{float(found['mcc'].low):.4g}</td>" in shown
     assert "2 metrics, 95% by bca, 20 replicates" in shown
+
+
+def test_clusters_of_labels_are_those_of_a_matrix_per_cluster():
+    rng = np.random.default_rng(7)
+    y, p, patient = (
+        rng.integers(0, 3, 90),
+        rng.integers(0, 3, 90),
+        np.array(list("abcdefghijklmno"))[np.arange(90) % 15],
+    )
+    each = np.array(
+        [cmfast.confusion_matrix(y[patient == k], p[patient == k], n_classes=3) for k in sorted(set(patient))]
+    )
+    for function, options in ((uncertainty.interval, {"n_resamples": 50}), (uncertainty.standard_error, {})):
+        found = function(y, p, "mcc", clusters=patient, **options)
+        np.testing.assert_array_equal(found, function(each, "mcc", clusters=True, **options))

@@ -9,7 +9,7 @@ from cmfast.uncertainty import _intervals, _resample
 
 COUNTS = np.random.default_rng(5).integers(1, 60, (6, 2, 3, 3))
 PLACES = np.array([11, 2, 7, 4])  # in the batch of 6 and 2, in an order that no offset has
-OPTIONS = {"n": None, "undefined": "present", "positive": 1, "on_failure": "ignore", "num_threads": 1}
+OPTIONS = {"n": None, "undefined": "present", "pos_label": 1, "on_failure": "ignore", "num_threads": 1}
 ON = [pytest.param(np.asarray, id="cpu"), pytest.param(device.asarray, id="cuda", marks=device.marks)]
 
 

@@ -23,7 +23,7 @@ def test_errors_of_clusters_are_the_robust_ones_of_statsmodels():
     y, said = uncertainty_peers.samples()
     patients = cmfast.confusion_matrix(y, said, groups=np.arange(len(y)) % 20)
     accuracy, error = THEIRS["clustered"]
-    found = uncertainty.interval(patients, "accuracy", clustered=True, method="normal")
+    found = uncertainty.interval(patients, "accuracy", clusters=True, method="normal")
     np.testing.assert_allclose(found.estimate, accuracy, rtol=1e-12)
     np.testing.assert_allclose(found.standard_error, error, rtol=1e-12)
 

@@ -60,7 +60,7 @@ def _compute_intervals(
     }
     if clusters is None:
         return cast(Intervals, compute(cmfast.uncertainty.interval, counted.matrices, names, **options))
-    each = [compute(cmfast.uncertainty.interval, own, names, clustered=True, **options) for own in clusters]
+    each = [compute(cmfast.uncertainty.interval, own, names, clusters=True, **options) for own in clusters]
     return each[0] if counted.by is None else _intervals.stack(each)
 
 
