@@ -91,7 +91,7 @@ def module(path: str, purpose: str) -> str:
 def benchmarks() -> str:
     """Return the page of the newest figures of each topic."""
     lines = [
-        "# Beside rivals",
+        "# Compared with rivals",
         "",
         "Made of `benchmarks/results`, which `python -m benchmarks --quick` writes. Every result is checked before",
         "it is timed; ours, the limit and the rivals are measured in turn in one run. A rival that is slow is given a",

@@ -442,19 +442,19 @@ class ConfusionCounts(State, Generic[ArrayT]):
         >>> import cmfast
         >>> counts = cmfast.ConfusionCounts.from_labels(["cat", "dog", "dog"], ["cat", "cat", "dog"])
         >>> print(counts.classification_report())
-        0/0: present           precision      recall          f1     jaccard     support
-        cat                       0.5000      1.0000      0.6667      0.5000           1
-        dog                       1.0000      0.5000      0.6667      0.5000           2
-        macro                     0.7500      0.7500      0.6667      0.5000           3
-        weighted                  0.8333      0.6667      0.6667      0.5000           3
+        0/0: present       precision     recall         f1    jaccard    support
+        cat                   0.5000     1.0000     0.6667     0.5000          1
+        dog                   1.0000     0.5000     0.6667     0.5000          2
+        macro                 0.7500     0.7500     0.6667     0.5000          3
+        weighted              0.8333     0.6667     0.6667     0.5000          3
         <BLANKLINE>
-        accuracy                  0.6667
-        balanced_accuracy         0.7500
-        min_recall                0.5000
-        mcc                       0.5000
-        kappa                     0.4000
-        geometric_mean            0.7071
-        f1_of_macro               0.7500
+        accuracy              0.6667
+        balanced_accuracy     0.7500
+        min_recall            0.5000
+        mcc                   0.5000
+        kappa                 0.4000
+        geometric_mean        0.7071
+        f1_of_macro           0.7500
         """
         held = self._held
         if held.keys is not None:
