@@ -21,6 +21,4 @@ P = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
 known, new = slice(0, 2000), slice(2000, None)
 q = conformal.threshold(conformal.scores(P[known], y[known]), 0.1)
 sets = conformal.prediction_sets(P[new], q)
-CcmDisplay.from_sets(
-    sets, y[new], P[new].argmax(1), alpha=0.1
-).plot()
+CcmDisplay.from_sets(sets, y[new], P[new].argmax(1), alpha=0.1).plot()
