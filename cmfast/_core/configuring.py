@@ -1,15 +1,14 @@
 """Let a block of calls share options."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
 from cmfast._core import validate
 from cmfast._core.annotations import OnFailure
 from cmfast._core.settings import Settings, current
 
 
-@contextmanager
-def config(*, on_failure: OnFailure | None = None, num_threads: int | None = None) -> Iterator[None]:
+def config(*, on_failure: OnFailure | None = None, num_threads: int | None = None) -> AbstractContextManager[None]:
     """Set the options `on_failure` and `num_threads` of all calls in a ``with`` block that leave them out.
 
     Parameters
@@ -37,12 +36,16 @@ def config(*, on_failure: OnFailure | None = None, num_threads: int | None = Non
     ...     cmfast.ipf([[1, 2], [3, -1]]).status
     np.int8(5)
     """
+    if on_failure is not None:
+        validate.on_failure(on_failure)
+    return _use(on_failure, None if num_threads is None else validate.num_threads(num_threads))
+
+
+@contextmanager
+def _use(on_failure: OnFailure, num_threads: int | None) -> Iterator[None]:
+    """Set those settings that are not None in a ``with`` block."""
     before = current.get()
-    chosen = Settings(
-        before.on_failure if on_failure is None else validate.on_failure(on_failure),
-        before.num_threads if num_threads is None else validate.num_threads(num_threads),
-    )
-    token = current.set(chosen)
+    token = current.set(Settings(on_failure or before.on_failure, num_threads or before.num_threads))
     try:
         yield
     finally:
