@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias, cast, get_args
 
-from cmfast.kernels.shared.metrics import CHANCE, ORDERED, Over, Total, Value
+from cmfast.kernels.shared.metric_formulas import CHANCE, Value
+from cmfast.kernels.shared.metrics import ORDERED, Over, Total
 from cmfast.metrics._names import MetricName
 
 Kind = Literal["matrix", "class", "binary"]

@@ -8,18 +8,8 @@ import numpy as np
 
 from cmfast._core import validate
 from cmfast._core.annotations import Undefined
-from cmfast.kernels.shared.metrics import (
-    AGAIN,
-    CHANCE,
-    ORDERED,
-    PRODUCTS,
-    Mode,
-    Over,
-    Plan,
-    Step,
-    Total,
-    Value,
-)
+from cmfast.kernels.shared.metric_formulas import CHANCE, RATES, Value
+from cmfast.kernels.shared.metrics import AGAIN, ORDERED, PRODUCTS, Mode, Over, Plan, Step, Total
 from cmfast.metrics._catalogue import AVERAGES, FORMS, PER_CLASS, SCALARS, Form, Metric, find_form, suggest_names
 
 Codes: TypeAlias = tuple[int, int, int, int, int]
@@ -33,17 +23,6 @@ _MODES = {
     "zero": Mode.ALL,
     "one": Mode.ALL,
 }
-
-
-_RATE_VALUES = frozenset(
-    {
-        Value.RECALL,
-        Value.SPECIFICITY,
-        Value.BALANCED_ACCURACY,
-        Value.GEOMETRIC_MEAN,
-        Value.TAU,
-    }
-)
 
 
 class IndexedPlan(NamedTuple):
@@ -299,7 +278,7 @@ def _pack_plan(
         scalars=scalars,
         tables=tables,
         registers=registers,
-        rates=not _RATE_VALUES.isdisjoint(values),
+        rates=not RATES.isdisjoint(values),
         products=not (PRODUCTS.isdisjoint(totals) and CHANCE.isdisjoint(values)),
         ordered=not ORDERED.isdisjoint(totals),
         again=not AGAIN.isdisjoint(overs),
