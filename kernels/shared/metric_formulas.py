@@ -1,9 +1,9 @@
 """Formulas of the values per class, each written once: the kernels of both targets derive values and slopes from them.
 
 On the CPU these functions are compiled as they are, and once more on dual numbers, for derivatives; CUDA gets them as
-C++. So a function is a chain of ``if``s, each of which returns one expression of numbers, ``+ - * /``, the entries of
-the 2x2 table `m` of a class against the rest, and ``sqrt``, ``at_most_one``, ``within_one`` and
-``apply_degenerate_limits``, for which each target puts its own.
+C++. So a function is a chain of ``if``s that return one expression each: numbers, ``+ - * /``, the entries of the 2x2
+table `m` of a class against the rest, and ``sqrt``, ``cap_at_one``, ``clamp_to_one``, ``apply_degenerate_limits``, for
+which each target puts its own.
 
 The entries are ``d t p n``, ``missed = t - d``, ``wrong = p - d``, ``not_true = n - t``, ``not_predicted = n - p`` and
 ``rejected = n - t - p + d``; derived from them ``hit = d / t`` and ``reject = rejected / not_true``, and for
@@ -58,14 +58,14 @@ CHANCE = frozenset(value for value in Value if value >= Value.TSS)
 FORMULAS = ("rate", "correct_for_chance", "slope_rate")
 
 
-def at_most_one(x: float) -> float:
+def cap_at_one(x: float) -> float:
     """Return `x` without what rounding adds to 1; NaN stays."""
     return 1.0 if x > 1.0 else x
 
 
-def within_one(x: float) -> float:
+def clamp_to_one(x: float) -> float:
     """Return `x` without what rounding adds to 1 or -1; NaN stays."""
-    return -1.0 if x < -1.0 else at_most_one(x)
+    return -1.0 if x < -1.0 else cap_at_one(x)
 
 
 def apply_degenerate_limits(truth: float, prediction: float, x: float) -> float:
@@ -118,17 +118,17 @@ def rate(code: Any, square: Any, m: Any) -> Any:
 def correct_for_chance(code: Any, m: Any) -> Any:
     """Return a chance-corrected value."""
     if code == Value.TSS:
-        return at_most_one(m.covariance / m.truth)
+        return cap_at_one(m.covariance / m.truth)
     if code == Value.HEIDKE:
-        return at_most_one((m.covariance + m.covariance) / (m.t * m.not_predicted + m.p * m.not_true))
+        return cap_at_one((m.covariance + m.covariance) / (m.t * m.not_predicted + m.p * m.not_true))
     if code == Value.GILBERT:
-        return at_most_one(m.covariance / (m.d * m.rejected + m.wrong * (m.d + m.not_true) + m.n * m.missed))
+        return cap_at_one(m.covariance / (m.d * m.rejected + m.wrong * (m.d + m.not_true) + m.n * m.missed))
     if code == Value.MARKEDNESS:
-        return within_one(m.covariance / m.prediction)
+        return clamp_to_one(m.covariance / m.prediction)
     if code == Value.DOOLITTLE:
-        share = at_most_one(m.covariance * m.covariance / (m.truth * m.prediction))
+        share = cap_at_one(m.covariance * m.covariance / (m.truth * m.prediction))
         return apply_degenerate_limits(m.truth, m.prediction, share)
-    return apply_degenerate_limits(m.truth, m.prediction, within_one(m.covariance / sqrt(m.truth * m.prediction)))
+    return apply_degenerate_limits(m.truth, m.prediction, clamp_to_one(m.covariance / sqrt(m.truth * m.prediction)))
 
 
 def slope_rate(code: Any, square: Any, m: Any) -> Any:

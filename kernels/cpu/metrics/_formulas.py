@@ -7,6 +7,7 @@ formula, never around it.
 
 from collections import namedtuple
 from types import FunctionType
+from typing import Any, cast
 
 import numpy as np
 
@@ -64,13 +65,13 @@ FIRST_CORRECTED = int(metric_formulas.Value.TSS)
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _at_most_one(x):
+def _cap_at_one(x):
     """Return `x`, but at most 1; NaN stays."""
     return where(x > 1.0, 1.0, x)
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _within_one(x):
+def _clamp_to_one(x):
     """Return `x`, but at most 1 and at least -1; NaN stays."""
     x = where(x > 1.0, 1.0, x)
     return where(x < -1.0, -1.0, x)
@@ -85,8 +86,8 @@ def apply_degenerate_limits(truth, prediction, x):
 
 _FUNCTIONS = {
     "sqrt": sqrt,
-    "at_most_one": _at_most_one,
-    "within_one": _within_one,
+    "cap_at_one": _cap_at_one,
+    "clamp_to_one": _clamp_to_one,
     "apply_degenerate_limits": apply_degenerate_limits,
 }
 _rate, _correct_for_chance = (
@@ -131,7 +132,7 @@ def make_values(plan, S, C):
         store(S, at + WEIGHT, weights)
 
 
-_Table = namedtuple("_Table", (*metric_formulas.ENTRIES, *metric_formulas.DERIVED))
+_Table = cast(Any, namedtuple("_Table", (*metric_formulas.ENTRIES, *metric_formulas.DERIVED)))
 
 
 @jit(inner=True, inline=True, borrows=True)
@@ -179,7 +180,7 @@ def make_totals(sums, at, S, C, products, ordered):
         covariance = load(S, one + COVARIANCE)
         truth, prediction = load(S, one + TRUTH), load(S, one + PREDICTION)
         mcc = covariance / sqrt(truth * prediction)
-        store(S, out + MCC, apply_degenerate_limits(truth, prediction, _within_one(mcc)))
+        store(S, out + MCC, apply_degenerate_limits(truth, prediction, _clamp_to_one(mcc)))
         store(S, out + KAPPA, covariance / load(S, one + CHANCE))
         store(S, out + PEIRCE, covariance / truth)
         # Chance agreement from the average of both margins; numerator and denominator are scaled by 4 n^2.

@@ -7,7 +7,7 @@ and total.
 import ast
 from collections import namedtuple
 from importlib.resources import files
-from typing import Any
+from typing import Any, cast
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import load, splat, sqrt, store, where
@@ -108,10 +108,8 @@ _SHARED = {
     "m.rejected / m.not_true": "reject",
 }
 _RECIPROCALS = ("t", "p", "not_true", "not_predicted")
-_DualTable = namedtuple(
-    "_DualTable",
-    (*metric_formulas.ENTRIES, *metric_formulas.DERIVED, "miss", "fall", *(f"of_{name}" for name in _RECIPROCALS)),
-)
+_ENTRIES = (*metric_formulas.ENTRIES, *metric_formulas.DERIVED, "miss", "fall", *(f"of_{x}" for x in _RECIPROCALS))
+_DualTable = cast(Any, namedtuple("_DualTable", _ENTRIES))
 
 
 class _OnDualNumbers(ast.NodeTransformer):
@@ -160,17 +158,18 @@ def _compile_on_dual_numbers() -> dict[str, Any]:
     path = files("cmfast.kernels.shared").joinpath("metric_formulas.py")
     tree = ast.parse(path.read_text())
     names = metric_formulas.FORMULAS
-    tree.body = [part for part in tree.body if isinstance(part, ast.FunctionDef) and part.name in names]
-    for part in tree.body:
+    formulas = [part for part in tree.body if isinstance(part, ast.FunctionDef) and part.name in names]
+    for part in formulas:
         part.returns, part.args.args = None, [ast.arg(arg.arg) for arg in part.args.args]
+    tree.body = [*formulas]
     code = ast.fix_missing_locations(_OnDualNumbers().visit(tree))
-    found = {
+    found: dict[str, Any] = {
         "__name__": __name__, "_add": _add, "_subtract": _subtract, "_multiply": _multiply, "_divide": _divide,
         "_divide_by_known": _divide_by_known, "_scale": _scale, "_subtract_from": _subtract_from, "sqrt": _take_sqrt,
-        "at_most_one": _keep, "within_one": _keep, "apply_degenerate_limits": _limit,
+        "cap_at_one": _keep, "clamp_to_one": _keep, "apply_degenerate_limits": _limit,
     }  # fmt: skip
     exec(compile(code, str(path), "exec"), found)
-    for part in tree.body:
+    for part in formulas:
         found[part.name] = jit(inner=True, inline=True, borrows=True)(found[part.name])
     return found
 

@@ -28,8 +28,8 @@ __device__ __forceinline__ Dual sqrt(const Dual& a) {
   return {x, half * a.d, half * a.t, half * a.p, half * a.n};
 }
 
-__device__ __forceinline__ Dual at_most_one(const Dual& a) { return a; }
-__device__ __forceinline__ Dual within_one(const Dual& a) { return a; }
+__device__ __forceinline__ Dual cap_at_one(const Dual& a) { return a; }
+__device__ __forceinline__ Dual clamp_to_one(const Dual& a) { return a; }
 
 // One degenerate margin: the limit is 0 from every direction, without a derivative. Two: no limit exists.
 __device__ __forceinline__ Dual apply_degenerate_limits(const Dual& truth, const Dual& prediction, Dual a) {

@@ -65,11 +65,11 @@ struct Entry {
   friend __device__ __forceinline__ Entry sqrt(Entry a) { return {::sqrt(a.x)}; }
 };
 
-__device__ __forceinline__ double at_most_one(double x) {
+__device__ __forceinline__ double cap_at_one(double x) {
   return x > 1.0 ? 1.0 : x;
 }  // clamps rounding errors; NaN stays
 
-__device__ __forceinline__ double within_one(double x) { return x < -1.0 ? -1.0 : at_most_one(x); }
+__device__ __forceinline__ double clamp_to_one(double x) { return x < -1.0 ? -1.0 : cap_at_one(x); }
 
 // A correlation x with its limits: 0 if one margin is degenerate, NaN if both are.
 __device__ __forceinline__ double apply_degenerate_limits(double truth, double prediction, double x) {

@@ -417,7 +417,7 @@ __device__ __forceinline__ double whole(const Sums<S>& s, int code, double size)
     const double apart = 4.0 * others * (n * n) - both;
     return s.C > 1 ? divide<S>(apart - others * met, apart) : CM_NAN;
   }
-  return apply_degenerate_limits(t, p, fmax(at_most_one(divide<S>(a, sqrt(t * p))), -1.0));
+  return apply_degenerate_limits(t, p, fmax(cap_at_one(divide<S>(a, sqrt(t * p))), -1.0));
 }
 
 // Steps are (step, code, target, a, b); params are (fill value for 0/0, a parameter). out_registers is (registers, n);
