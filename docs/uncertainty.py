@@ -31,7 +31,7 @@ def save(ax: Any, name: str) -> None:
 def forest(found: dict[str, uncertainty.Interval], method: str, name: str, label: str = "") -> None:
     """Draw intervals, one below the other."""
     rows = sum(np.size(one.low) for one in found.values())
-    drawn = uncertainty.Intervals(found, method=method, level=0.95, n_replicates=10_000)
+    drawn = uncertainty.Intervals(found, method=method, confidence_level=0.95, n_resamples=10_000)
     ax = drawn.plot(ax=axes(rows))
     if label:
         ax.set_xlabel(label)
@@ -71,7 +71,7 @@ def of_differences() -> None:
         difference=np.array([apart, apart]),
         low=np.array([paired.low, apart - reach]),
         high=np.array([paired.high, apart + reach]),
-        level=0.95,
+        confidence_level=0.95,
     )
     save(display.plot(ax=axes(2)).ax_, "paired")
 
@@ -104,7 +104,7 @@ def main() -> None:
     each = patients()
     both = {"by sample": each.sum(0), "by patient": each}
     forest(
-        {name: uncertainty.interval(x, "accuracy", clustered=x.ndim == 3) for name, x in both.items()},
+        {name: uncertainty.interval(x, "accuracy", clusters=x.ndim == 3) for name, x in both.items()},
         "bca", "patients", "accuracy, 95% by bca",
     )  # fmt: skip
     few = {

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from cmfast._core.annotations import Array, OnFailure, Undefined
+from cmfast._core.annotations import Array, Label, OnFailure, Undefined
 from cmfast.kernels.shared.metric_formulas import Value
 from cmfast.kernels.shared.metrics import Over, Total
 from cmfast.metrics import _catalogue
@@ -122,14 +122,14 @@ def make_class_function(metric: Metric, *doc: str) -> PerClass:
         /,
         *,
         average: Average = None,
-        positive: int = 1,
+        pos_label: Label | None = None,
         average_over: Sequence[int] | None = None,
         undefined: Undefined = "present",
         on_failure: OnFailure = "warn",
         num_threads: int | None = None,
     ) -> Any:
         """Return the metric of every class, or its average over classes."""
-        return evaluate_average(name, M, average, undefined, on_failure, num_threads, positive, average_over)
+        return evaluate_average(name, M, average, undefined, on_failure, num_threads, pos_label, average_over)
 
     return _set_name_and_doc(function, name, "Shape (..., C); with `average` shape (...).", *doc)
 
@@ -142,13 +142,13 @@ def make_binary_function(metric: Metric, *doc: str) -> Binary:
         M: Array,
         /,
         *,
-        positive: int = 1,
+        pos_label: Label | None = None,
         undefined: Undefined = "present",
         on_failure: OnFailure = "warn",
         num_threads: int | None = None,
     ) -> Any:
         """Return the metric of every 2x2 matrix."""
-        return evaluate_one(name, M, undefined, on_failure, num_threads, positive)
+        return evaluate_one(name, M, undefined, on_failure, num_threads, pos_label)
 
     return _set_name_and_doc(function, name, "Shape (...); `M` has two classes.", *doc)
 

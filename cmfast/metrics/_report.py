@@ -114,12 +114,14 @@ def _format_value(value: float) -> str:
     return "undefined" if math.isnan(value) else f"{value:.4f}"
 
 
-def _check_names(class_names: Any, C: int) -> None:
-    """Check that `class_names` is a sequence of names, and not one string."""
-    names = isinstance(class_names, Sequence) or (hasattr(class_names, "__array__") and np.ndim(class_names) == 1)
-    if isinstance(class_names, str | bytes) or not names or any(name is None for name in class_names):
-        given = f"{type(class_names).__name__} {validate.format_value(class_names)}"
-        validate.refuse("class_names", f"a sequence of {C} names", given, TypeError)
+def _check_names(display_labels: Any, C: int) -> None:
+    """Check that `display_labels` is a sequence of names, and not one string."""
+    names = isinstance(display_labels, Sequence) or (
+        hasattr(display_labels, "__array__") and np.ndim(display_labels) == 1
+    )
+    if isinstance(display_labels, str | bytes) or not names or any(name is None for name in display_labels):
+        given = f"{type(display_labels).__name__} {validate.format_value(display_labels)}"
+        validate.refuse("display_labels", f"a sequence of {C} names", given, TypeError)
 
 
 def _quote_average_name(name: str, names: list[str]) -> str:
@@ -152,7 +154,7 @@ def report(
     M: Array,
     /,
     *,
-    class_names: Sequence[str] | None = None,
+    display_labels: Sequence[str] | None = None,
     average_over: Sequence[Label] | None = None,
     undefined: Undefined = "present",
 ) -> Report:
@@ -162,11 +164,11 @@ def report(
     ----------
     M : array, shape (C, C)
         Rows are the truth. Counts or any normalisation of them; also one of scipy.sparse.
-    class_names : sequence of str, optional
+    display_labels : sequence of str, optional
         Default: the class indices. A class named "macro" or "weighted", like an average, is shown in quotes.
     average_over : sequence of labels, optional
-        Classes that get a row, in this order, and enter the averages, given by their `class_names`; all others remain
-        negatives. Metrics of the whole matrix do not change. Default: all.
+        Classes that get a row, in this order, and enter the averages, given by their `display_labels`; all others
+        remain negatives. Metrics of the whole matrix do not change. Default: all.
     undefined : {"nan", "present", "strict", "zero", "one"}
         Value of a 0/0, as for :func:`compute`; the first line of the report states it. "nan" and "strict" show it as
         "undefined".
@@ -189,7 +191,7 @@ def report(
     Examples
     --------
     >>> from cmfast import metrics
-    >>> print(metrics.report([[9500, 0], [500, 0]], class_names=["intact", "crack"], undefined="nan"))
+    >>> print(metrics.report([[9500, 0], [500, 0]], display_labels=["intact", "crack"], undefined="nan"))
     0/0: nan              precision      recall          f1     jaccard     support
     intact                   0.9500      1.0000      0.9744      0.9500        9500
     crack                 undefined      0.0000      0.0000      0.0000         500
@@ -209,13 +211,13 @@ def report(
     C, _ = validate.matrices(square=True, M=M)
     if len(dispatch.shape_of(M)) != 2:
         validate.refuse("M", "one matrix of shape (C, C)", f"shape {dispatch.shape_of(M)}")
-    if class_names is not None:
-        _check_names(class_names, C)
-    names = [str(k) for k in range(C)] if class_names is None else [str(name) for name in class_names]
+    if display_labels is not None:
+        _check_names(display_labels, C)
+    names = [str(k) for k in range(C)] if display_labels is None else [str(name) for name in display_labels]
     if len(names) != C:
-        validate.refuse("class_names", f"{C} names", len(names))
+        validate.refuse("display_labels", f"{C} names", len(names))
     if len(set(names)) != C:
-        validate.refuse("class_names", "unique", names)
+        validate.refuse("display_labels", "unique", names)
     places = _find_class_ids(average_over, names)
     names = [_quote_average_name(name, names) for name in names]
     averages = [f"{name}_{average}" for average in AVERAGES for name in PER_CLASS]

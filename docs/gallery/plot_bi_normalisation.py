@@ -19,7 +19,7 @@ M = [[14, 6, 0], [60, 520, 20], [2, 10, 368]]
 figure, axes = plt.subplots(1, 3, figsize=(10.5, 3.4), layout="compressed")
 for ax, method in zip(axes, ("counts", "row", "bi"), strict=True):
     how = None if method == "counts" else method
-    ConfusionDisplay.from_matrix(M, normalize=how, class_names=names).plot(ax=ax, colorbar=False)
+    ConfusionDisplay.from_matrix(M, normalize=how, display_labels=names).plot(ax=ax, colorbar=False)
     ax.set_title("counts" if how is None else f'normalize="{method}"')
 
 # %%

@@ -19,7 +19,7 @@ wrong = rng.random(y.shape) < (0.6 / (1 + np.arange(12) / 3))[:, None] * np.wher
 guess = np.where(wrong, np.where(rng.random(y.shape) < 0.7, alike[y], rng.integers(0, 5, y.shape)), y)
 epochs = cmfast.confusion_matrix(y, guess, n_classes=5)
 
-StripDisplay.from_matrices(epochs, class_names=names).plot(most=6)
+StripDisplay.from_matrices(epochs, display_labels=names).plot(most=6)
 
 # %%
-CellsDisplay.from_matrices(epochs, k=4, class_names=names).plot()
+CellsDisplay.from_matrices(epochs, k=4, display_labels=names).plot()

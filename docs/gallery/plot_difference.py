@@ -19,4 +19,4 @@ first = np.where(rng.random(4000) < 0.15, near, y)
 second = np.where((rng.random(4000) < 0.12) & (y < 3), near, first)
 
 pair = uncertainty.paired_counts(y, first, second)
-ConfusionDisplay.compare(pair.first, pair.second, paired=pair, class_names=list("ABCDE")).plot()
+ConfusionDisplay.compare(pair.first, pair.second, paired=pair, display_labels=list("ABCDE")).plot()

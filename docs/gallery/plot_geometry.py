@@ -21,4 +21,4 @@ guess = np.linalg.norm(seen[:, None] - centres, axis=2).argmin(axis=1)
 
 result = cmfast.geometric_confusion_matrix(X, y, guess, weights="row", n_components=None)
 curve = cmfast.width_curve(X, y, guess, weights="row", n_components=None, factors=[0.5, 1, 2, 4])
-GcmDisplay.from_result(result, curve, class_names=["left", "right", "above"]).plot()
+GcmDisplay.from_result(result, curve, display_labels=["left", "right", "above"]).plot()

@@ -9,4 +9,4 @@ is. A triple cell has all three, in as many lines as there is room for.
 from cmfast.display import ConfusionDisplay
 
 M = [[420, 15, 15], [10, 280, 10], [30, 20, 200]]
-ConfusionDisplay.from_matrix(M, class_names=["intact", "crack", "stain"]).plot(text="triple")
+ConfusionDisplay.from_matrix(M, display_labels=["intact", "crack", "stain"]).plot(text="triple")

@@ -501,7 +501,7 @@ def test_words_of_inner_functions_have_the_outer_name(function, part, monkeypatc
 
 HUGE = {
     "confusion_matrix": {"n_classes": 10**12},
-    "uncertainty.resample": {"n_replicates": 10**17},
+    "uncertainty.resample": {"n_resamples": 10**17},
     "conformal.threshold": {"n_classes": 10**17},
     "metrics.label_margins": {"n_classes": 10**17},
     "metrics.from_labels": {"n_classes": 10**17},

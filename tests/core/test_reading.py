@@ -120,7 +120,7 @@ def test_every_status_has_its_words():
 
 
 def test_labels_are_escaped_in_html():
-    html = metrics.report(M, class_names=["<script>", "b&c", "d"])._repr_html_()
+    html = metrics.report(M, display_labels=["<script>", "b&c", "d"])._repr_html_()
     assert "<script>" not in html
     assert "&lt;script&gt;" in html
     assert "b&amp;c" in html
@@ -194,8 +194,8 @@ OF_NOTHING = {
     "precision_recall": (lambda: metrics.precision_recall(NO_IDS, NONE), "precision and recall at each of 1"),
     "report": (lambda: metrics.report(np.zeros((3, 3))), "the matrix is empty"),
     "report of no classes": (lambda: metrics.report(np.zeros((0, 0))), "the matrix is empty"),
-    "interval": (lambda: uncertainty.interval(NO_MATRICES, "mcc", n_replicates=5), "0 intervals"),
-    "posterior": (lambda: uncertainty.posterior(NO_MATRICES, "mcc", n_draws=5), "no draws"),
+    "interval": (lambda: uncertainty.interval(NO_MATRICES, "mcc", n_resamples=5), "0 intervals"),
+    "posterior": (lambda: uncertainty.posterior(NO_MATRICES, "mcc", n_resamples=5), "no draws"),
     "bowker": (lambda: uncertainty.bowker(NO_MATRICES), "no groups"),
     "stuart_maxwell": (lambda: uncertainty.stuart_maxwell(NO_MATRICES), "no groups"),
     "paired": (lambda: NO_PAIRS, "no samples"),

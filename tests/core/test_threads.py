@@ -333,14 +333,14 @@ def test_every_class_that_can_be_updated_is_tried_here_and_has_a_lock():
 
 def test_functions_that_take_warnings_leave_those_of_other_threads_alone():
     y, p = np.array([0, 1, 1, 2] * 5), np.array([0, 1, 0, 1] * 5)
-    notes = cmfast.report(y, p, n_replicates=20).to_dict()["notes"]
+    notes = cmfast.report(y, p, n_resamples=20).to_dict()["notes"]
     assert notes, "of so few samples it has something to say"
     before = (list(warnings.filters), warnings.showwarning)
     found, heard = [], []
 
     def step(k, i):
         if k % 2:
-            found.append(cmfast.report(y, p, n_replicates=20).to_dict()["notes"])
+            found.append(cmfast.report(y, p, n_resamples=20).to_dict()["notes"])
         else:
             warnings.warn(f"of thread {k}", RuntimeWarning, stacklevel=2)
 

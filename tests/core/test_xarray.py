@@ -42,7 +42,7 @@ CALLS = {
     "collapse": (lambda M: metrics.collapse(M, ["a", "b", "a"]).matrix, ("model", "true_group", "predicted_group")),
     "most_confused": (lambda M: metrics.most_confused(M, 2).value, (*BATCH, "k")),
     "standard_error": (lambda M: cmfast.uncertainty.standard_error(M, "f1"), ROWS),
-    "resample": (lambda M: cmfast.uncertainty.resample(M, n_replicates=5, rng=3), (*BATCH, "k", "true", "predicted")),
+    "resample": (lambda M: cmfast.uncertainty.resample(M, n_resamples=5, rng=3), (*BATCH, "k", "true", "predicted")),
 }
 
 

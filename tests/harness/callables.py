@@ -189,7 +189,7 @@ OTHERWISE = {
     "fixed": ("rows",),
     "by": ("rate", "symmetric", "symmetric_rate"),
     "average": ("macro", "weighted", "micro"),
-    "positive": (0,),
+    "pos_label": (0,),
 }
 
 
@@ -250,16 +250,14 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "n_groups": COUNT,
     "n_parts": integers(1, most=2**16),
     "n_components": integers(1),
-    "n_replicates": integers(0),
+    "n_resamples": integers(0),
     "n": integers(1),
-    "n_draws": integers(0),
     "above": (*NO_NUMBER, None),
     "prior": ("nonsense", -1, math.nan, [1.0, 2.0], [[-1.0, 0], [0, 0]], True, {}, None),
     "k": integers(1),
     "size": integers(1),
     "origins": integers(1),
     "max_iter": integers(1, most=None),
-    "positive": integers(0, most=1),
     "out": (3, True, "x", [], {}, (np.empty(2),), np.empty(2), {"mcc": np.empty(2)}, {"nonsense": np.empty(2)}),
     "rng": integers(0, most=None),
     "max_bytes": integers(1 << 20, most=None),
@@ -289,7 +287,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "text": (None, 3, [1], {}, "", "[]", "{}", b"\xff"),
     "frame": (None, 3, "x", [1], {"label": [1]}, np.ones(2)),
     "margin": (*NO_NUMBER, 0, -0.5, None),
-    "level": (*NO_NUMBER, 0, 1, 1.5, -0.5, None),
+    "confidence_level": (*NO_NUMBER, 0, 1, 1.5, -0.5, None),
     "keys": (None, 3, [], ["nonsense"], "nonsense", [3], ["site", "site"], {}, b"site"),
     "library": NO_NAME,
     "state_dict": (None, 3, "x", [1], {}, {"classes": 3}),
@@ -307,7 +305,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "ndim": integers(2, most=32),
     "index": (1.5, "0", (0, 0), [0], True, 2, 2**63, 10**5000, -3),
     "cost": NO_COST,
-    "class_names": (True, 3, "ab", b"ab", ["a"], ["a", "a"], {"a": 1, "b": 2}, ["a", None]),
+    "display_labels": (True, 3, "ab", b"ab", ["a"], ["a", "a"], {"a": 1, "b": 2}, ["a", None]),
 }
 
 M = np.array([[4.0, 1.0], [2.0, 3.0]])
@@ -363,13 +361,13 @@ def _score_histogram(make: Make) -> cmfast.conformal.ScoreHistogram:
 def _compared(make: Make) -> cmfast.uncertainty.Comparison:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cmfast.DiagnosticWarning)  # of few samples that differ
-        return cmfast.uncertainty.compare(_paired(make), "f1", n_replicates=20)
+        return cmfast.uncertainty.compare(_paired(make), "f1", n_resamples=20)
 
 
 def _all_compared(make: Make) -> cmfast.uncertainty.Comparisons:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cmfast.DiagnosticWarning)
-        return cmfast.uncertainty.compare_many({("a", "b"): _paired(make)}, "f1", n_replicates=20)
+        return cmfast.uncertainty.compare_many({("a", "b"): _paired(make)}, "f1", n_resamples=20)
 
 
 STATES = {"CellCounts": _cells, "ConfusionCounts": _count_labels, "Grid": _grid, "Projection": _axes}
@@ -427,7 +425,7 @@ OBJECTS: dict[str, Callable[[Make], Any]] = STATES | {
     "Certificate": lambda make: cmfast.support(make(M)).certificate,
     "GcmDiagnostics": lambda make: _embedded(make).diagnostics,
     "GcmResult": _embedded,
-    "HtmlReport": lambda make: cmfast.report(make(TRUTH), make(GUESS), n_replicates=20),
+    "HtmlReport": lambda make: cmfast.report(make(TRUTH), make(GUESS), n_resamples=20),
     "MarginsResult": lambda make: cmfast.ipf_nd(_two(make), _targets(make)),
     "MarginsSupport": lambda make: cmfast.support_nd(_two(make), _targets(make)),
     "PcaAccumulator": lambda make: cmfast.PcaAccumulator(),
@@ -468,7 +466,7 @@ OBJECTS: dict[str, Callable[[Make], Any]] = STATES | {
     "uncertainty.Equivalence": lambda make: cmfast.uncertainty.equivalence(_paired(make), "accuracy", 0.1),
     "uncertainty.Interval": _interval,
     "uncertainty.Intervals": lambda make: cmfast.uncertainty.Intervals(
-        {"f1": _interval(make)}, method="bca", level=0.95, n_replicates=9
+        {"f1": _interval(make)}, method="bca", confidence_level=0.95, n_resamples=9
     ),
     "uncertainty.McNemar": lambda make: cmfast.uncertainty.mcnemar(_paired(make)),
     "uncertainty.Posterior": lambda make: cmfast.uncertainty.Posterior(np.asarray(make(M))),
@@ -505,7 +503,7 @@ GIVEN: dict[str, Any] = {
     "y_true": "label", "y_pred": "guess",
 }  # fmt: skip
 # Replaces defaults: few draws, few metrics, one of several results.
-QUICK = {"n_replicates": 20, "n_draws": 9, "size": 2, "names": ["accuracy", "f1"], "index": 1}
+QUICK = {"n_resamples": 20, "size": 2, "names": ["accuracy", "f1"], "index": 1}
 
 # By option: valid values, perhaps not with all other options. Small, so that calls are quick.
 RIGHT: dict[str, tuple[Any, ...]] = {
@@ -515,8 +513,7 @@ RIGHT: dict[str, tuple[Any, ...]] = {
     "n_groups": (2, 5, np.int16(3), None),
     "n_parts": (1, 7, np.uint8(3), None),
     "n_components": (1, 2, 9, None),
-    "n_replicates": (0, 1, 7),
-    "n_draws": (0, 1, 7),
+    "n_resamples": (0, 1, 7),
     "above": (0, 0.5, -1.0),
     "prior": ("unit", "perks", "haldane", "jeffreys", "laplace", 0, 2.5, [[1.0, 0.0], [0.5, 2.0]]),
     "n": (0, 1, 50, 2**53, None),
@@ -524,7 +521,6 @@ RIGHT: dict[str, tuple[Any, ...]] = {
     "size": (1, 2, 5),
     "origins": (1, 2),
     "max_iter": (1, 3, None),
-    "positive": (0, 1, np.int64(0)),
     "out": (None,),
     "rng": (0, 2**200, Made(lambda make: np.random.default_rng(3))),
     "max_bytes": (1 << 20, 1 << 70),
@@ -566,7 +562,7 @@ RIGHT: dict[str, tuple[Any, ...]] = {
     "comparisons": (Made(_compared),),
     "counts_by_pair": (Made(lambda make: {("a", "b"): _paired(make)}), {}),
     "margin": (0.5, 1e-300, 2),
-    "level": (0.6, 0.95, np.float32(0.9)),
+    "confidence_level": (0.6, 0.95, np.float32(0.9)),
     "force": (True,),  # else a file that exists is refused
     "frame": (Made(lambda make: FRAME),),
     "keys": ("site", ["site"], ("site", "label")),
@@ -581,7 +577,7 @@ RIGHT: dict[str, tuple[Any, ...]] = {
     "a": (Made(_histogram),),
     "b": (Made(_histogram),),
     "other": (GIVEN["other"],),
-    "class_names": (None, ["a", "b"], ("0", "\u202e"), [0, 1], np.array(["x", "y"])),
+    "display_labels": (None, ["a", "b"], ("0", "\u202e"), [0, 1], np.array(["x", "y"])),
     "labels": ([0, 1], [1, 0, 5], ["a", "1"], [b"1", b"0"], Made(lambda make: make(np.array([1, 0]))), [2**63]),
     "average_over": ([0, 1], [1, 0, 5], ["a", "1"], [b"1", b"0"], [2**63]),
     "alpha": (0.1, 0.5, [0.05, 0.2], (1 / 3,), np.array([0.25, 0.7]), np.float32(0.1), Fraction(1, 7), Decimal("0.2")),
@@ -625,11 +621,12 @@ class Same:
 
 
 COUNTED: dict[str, Any] = {"arrays": {"groups": None}, "free": ("groups",)}  # groups are labels of any kind
+NO_LABELS = {"pos_label": ("ill", 1.5, 2**63)}  # of counts of integers, where True is 1
 OF_CLASSES = {"free": ("pos_label", "average_over")}  # of the labels, not of their places
 PICTURED: dict[str, Any] = {
     "batch": (),
     "others": {"names": None},
-    "free": ("class_names", "groups", "order", "names", "paired"),
+    "free": ("display_labels", "groups", "order", "names", "paired"),
 }
 PLOTTED = {"free": ("text", "log", "own_diagonal", "colorbar", "vmin", "vmax", "values_format")}
 OF_SHARES: dict[str, Any] = {
@@ -648,9 +645,7 @@ WITHOUT_TARGET: dict[str, Any] = {"wrong": {"target": (M, [[1]], "x", 0, False)}
 COUNTED_M: dict[str, Any] = {"arrays": {"M": COUNTS}, "wrong": {"n": integers(0)}}
 
 # Options that accept any value, or that have tests of their own.
-FREE = frozenset(
-    ("ax", "clustered", "clusters", "curve", "estimator", "key", "most", "parts", "process_group", "result", "strata")
-)
+FREE = frozenset(("ax", "clusters", "curve", "estimator", "key", "most", "parts", "process_group", "result", "strata"))
 # By callable, in what it differs; an array or a value that is None is not given.
 SPECIAL: dict[str, dict[str, Any]] = {
     "confusion_matrix": {"batch": ("sample_weight",), "wrong": {"labels": (*NO_LABELS, ["a", "b"])}},
@@ -686,14 +681,16 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "uncertainty.standard_error": {**COUNTED_M, "free": ("of",)},
     "uncertainty.interval": {**COUNTED_M, "free": ("of", "method", "scheme")},
     "uncertainty.paired_counts": {"arrays": {"groups": None}, "free": ("groups",)},  # labels of any kind
-    "uncertainty.compare": {"wrong": {"T": NO_PAIRS, "n_replicates": integers(2)}},
+    "uncertainty.compare": {"wrong": {"T": NO_PAIRS, "n_resamples": integers(2), **NO_LABELS}},
     "uncertainty.compare_many": {
         "wrong": {
-            "counts_by_pair": (None, 3, "x", [1], {"a": 1}, {("a", "b"): 3}), "n_replicates": integers(2),
+            "counts_by_pair": (None, 3, "x", [1], {"a": 1}, {("a", "b"): 3}), "n_resamples": integers(2),
+            **NO_LABELS,
         },
     },
     "uncertainty.equivalence": {
-        "others": {"name": "accuracy"}, "wrong": {"T": NO_PAIRS, "level": (*WRONG["level"], 0.5)},
+        "others": {"name": "accuracy"},
+        "wrong": {"T": NO_PAIRS, "confidence_level": (*WRONG["confidence_level"], 0.5), **NO_LABELS},
     },
     "uncertainty.ComparisonDisplay.from_comparisons": {
         "wrong": {"comparisons": (None, 3, "x", {}, [], [1], {"f1": 3}, np.ones(2))}
@@ -756,7 +753,7 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "display.StripDisplay.from_matrices": {**PICTURED, "arrays": {"M": np.stack([COUNTS, COUNTS])}},
     "display.StripDisplay.plot": PLOTTED,
     "display.CellsDisplay.from_matrices": {**PICTURED, "arrays": {"M": np.stack([COUNTS, COUNTS])}},
-    "display.GcmDisplay.from_result": {"free": ("class_names",)},
+    "display.GcmDisplay.from_result": {"free": ("display_labels",)},
     "ConfusionCounts.from_labels": COUNTED,
     "ConfusionCounts.update": {**COUNTED, "of": lambda make: cmfast.ConfusionCounts().update},
     "ConfusionCounts.compute": OF_CLASSES,

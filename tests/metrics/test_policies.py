@@ -127,7 +127,7 @@ def test_the_keywords_that_people_type():
     assert metrics.from_labels(y_true=y, y_pred=p, names="mcc") == metrics.mcc(M)
     assert metrics.threshold_matrices(y_score=[0.5, 0.2], y_true=[1, 0]).matrices.shape == (3, 2, 2)
     assert metrics.label_margins(y_true=y, y_pred=p).total == 4
-    assert cmfast.uncertainty.resample(M, missed=[1, 0, 2], n_replicates=2).shape == (2, 3, 3)
+    assert cmfast.uncertainty.resample(M, missed=[1, 0, 2], n_resamples=2).shape == (2, 3, 3)
     assert metrics.most_confused(M, k=1).row.tolist() == [1]
 
 
