@@ -72,7 +72,7 @@ def metrics_table() -> str:
     rows = [
         "# Look up a metric",
         "",
-        "Generated from `cmfast/metrics/_catalogue.py` by `python docs/generate.py`. Per matrix: `d`, `t`, `p` are",
+        "Generated from `cmfast/metrics/_functions.py` by `python docs/generate.py`. Per matrix: `d`, `t`, `p` are",
         "diagonal, row sums (truth) and column sums (prediction), `n` the total, `a` the sum of `d`, `e` the sum of",
         "`t p`. One class against the rest has `tp = d`, `fn = t - d`, `fp = p - d`, `tn = n - t - p + d`.",
         "",
