@@ -71,13 +71,18 @@ def add_without_cmfast(n: int) -> Any:
     return (y * 3 + p).sum()
 
 
-def count_frame(n: int) -> Any:
-    """Return the counts of a Dask DataFrame of n partitions."""
-    import dask.dataframe as dd
+def make_partition(k: int) -> Any:
+    """Return a partition of one row."""
     import pandas as pd
 
-    frame = pd.DataFrame({"site": np.zeros(n, int), "label": np.zeros(n, int), "guess": np.zeros(n, int)})
-    return cmfast.by(dd.from_pandas(frame, npartitions=n), "site", y_true="label", y_pred="guess")
+    return pd.DataFrame({"site": [0], "label": [k * 0], "guess": [0]})
+
+
+def frame(n: int) -> Any:
+    """Return a Dask DataFrame of n partitions, which tasks make."""
+    import dask.dataframe as dd
+
+    return dd.from_map(make_partition, range(n), meta=make_partition(0))
 
 
 def make_sets(n: int) -> Any:
@@ -104,7 +109,7 @@ CALLS: dict[str, Callable[[int], Any]] = {
     "confusion_matrix, groups": lambda n: cmfast.confusion_matrix(
         labels(n), guesses(n), groups=guesses(n) * 0, n_classes=C, n_groups=2
     ),
-    "by": count_frame,
+    "by": lambda n: cmfast.by(frame(n), "site", y_true="label", y_pred="guess"),
     "metrics.label_margins": lambda n: metrics.label_margins(labels(n), guesses(n), n_classes=C),
     "metrics.from_labels": lambda n: metrics.from_labels(labels(n), guesses(n), ["mcc", "recall"], n_classes=C),
     "metrics.multilabel_tables": lambda n: metrics.multilabel_tables(matrices(n)[:, 0] - 1, matrices(n)[:, 1]),

@@ -559,14 +559,23 @@ def merge_tree(merge: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
 
 
 def merge_partitions(function: Callable[..., Any], merge: Callable[[list[Any]], Any], frame: Any, *args: Any) -> Any:
-    """Merge the results of ``function(partition, k, *args)`` on all partitions of a Dask DataFrame in a tree."""
-    parts, name = frame.to_delayed(), caller.name()
-    layer = f"{name}-{tokenize(function, name, [part.key for part in parts], args)}"
-    step = WorkerTask(partial(_call_partition, function, args))
-    tasks: dict[Any, Any] = {(layer, k): Task((layer, k), step, TaskRef(part.key), k) for k, part in enumerate(parts)}
-    graphs = {id(part.dask): part for part in parts}  # one for all partitions, which Dask would merge again and again
-    graph = HighLevelGraph.from_collections(layer, tasks, dependencies=list(graphs.values()))
-    return merge_tree(merge, [Delayed(key, graph, layer=layer) for key in tasks])
+    """Merge the results of ``function(partition, k, *args)`` on all partitions of a Dask DataFrame in a tree.
+
+    A partition is read, or taken out of the graph, by the task that calls the function.
+    """
+    with _pause_collection():
+        parts, name = frame.to_delayed(), caller.name()
+        layer = f"{name}-{tokenize(function, name, [part.key for part in parts], args)}"
+        step = WorkerTask(partial(_call_partition, function, args))
+        tasks: dict[Any, Any] = {
+            (layer, k): Task((layer, k), step, TaskRef(part.key), k) for k, part in enumerate(parts)
+        }
+        # one graph for all partitions, which Dask would merge again and again
+        graphs = {id(part.dask): part for part in parts}
+        graph = HighLevelGraph.from_collections(layer, tasks, dependencies=list(graphs.values()))
+        merged = merge_tree(merge, [Delayed(key, graph, layer=layer) for key in tasks])
+        tasks = dict(da.optimize(merged.dask, [merged.key]))
+        return Delayed(merged.key, HighLevelGraph.from_collections(merged.key, tasks, dependencies=()))
 
 
 def _call_partition(function: Callable[..., Any], args: tuple[Any, ...], part: Any, k: int) -> Any:
