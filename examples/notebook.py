@@ -19,7 +19,7 @@ counts = cmfast.ConfusionCounts.from_labels(
 print(counts.to_pandas())
 
 # %% Metrics
-print(counts.report())
+print(counts.classification_report())
 
 # %% Without the sizes of the classes
 result = cmfast.ipf(counts.matrix, smoothing=0.5)

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
     from cmfast.display import ConfusionDisplay
     from cmfast.display._class_order import Order
-    from cmfast.uncertainty import Interval, Intervals
+    from cmfast.results import ClassificationReport, Interval, Intervals
 
 Groups: TypeAlias = ArrayLike | Tensor | CudaArray | Labelled | Mapping[str, Any] | None
 
@@ -420,10 +420,10 @@ class ConfusionCounts(State, Generic[ArrayT]):
         M: Any = held.whole()
         return metrics.compute(M, names, **options), axis.labels
 
-    def report(
+    def classification_report(
         self, *, average_over: Sequence[Label] | None = None, undefined: Undefined = "present"
-    ) -> metrics.Report:
-        """Return the report of :func:`cmfast.metrics.report` by label, to print, show or convert to a data frame.
+    ) -> "ClassificationReport":
+        """Return :func:`cmfast.metrics.classification_report` by label, to print, show or convert to a data frame.
 
         Parameters
         ----------
@@ -440,7 +440,8 @@ class ConfusionCounts(State, Generic[ArrayT]):
         Examples
         --------
         >>> import cmfast
-        >>> print(cmfast.ConfusionCounts.from_labels(["cat", "dog", "dog"], ["cat", "cat", "dog"]).report())
+        >>> counts = cmfast.ConfusionCounts.from_labels(["cat", "dog", "dog"], ["cat", "cat", "dog"])
+        >>> print(counts.classification_report())
         0/0: present       precision     recall         f1    jaccard    support
         cat                   0.5000     1.0000     0.6667     0.5000          1
         dog                   1.0000     0.5000     0.6667     0.5000          2
@@ -457,9 +458,13 @@ class ConfusionCounts(State, Generic[ArrayT]):
         """
         held = self._held
         if held.keys is not None:
-            validate.fail("there are groups; give counts.group(key).report() of one, or counts.table(names) of all")
+            validate.fail(
+                "there are groups; give counts.group(key).classification_report() of one, or counts.table(names) of all"
+            )
         names = list(map(str, held.axis.labels))
-        return metrics.report(held.whole(), display_labels=names, average_over=average_over, undefined=undefined)
+        return metrics.classification_report(
+            held.whole(), display_labels=names, average_over=average_over, undefined=undefined
+        )
 
     def group(self, key: Label | tuple[Label, ...], /) -> Self:
         """Return the counts of one group as counts without groups; all classes stay.

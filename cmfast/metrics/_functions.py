@@ -214,15 +214,3 @@ doolittle = make_binary_function(
 markedness = make_binary_function(
     "markedness", "Markedness of two classes: precision plus negative predictive value minus one."
 )
-
-sensitivity = recall
-iou = jaccard
-false_positive_rate = fpr
-false_negative_rate = fnr
-false_discovery_rate = fdr
-g_measure = fowlkes_mallows
-hamming_loss = error_rate = zero_one_loss
-gm = geometric_mean
-youden_j = informedness = tss
-gss = gilbert
-dss = doolittle

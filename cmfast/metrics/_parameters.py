@@ -243,6 +243,3 @@ def _validate_class_weights(weights: Array, C: int) -> Any:
     if not (np.isfinite(table).all() and (table >= 0).all()):
         validate.refuse("weights", "finite and nonnegative", table.tolist())
     return table
-
-
-heidke = hss = kappa

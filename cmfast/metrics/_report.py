@@ -21,7 +21,7 @@ AVERAGES = ("macro", "weighted")
 
 
 @result_repr.add_repr
-class Report(NamedTuple):
+class ClassificationReport(NamedTuple):
     """Classification report of one matrix: per-class and overall metrics, as text, HTML or a data frame.
 
     Attributes
@@ -150,14 +150,14 @@ def _find_class_ids(labels: Any, names: list[str]) -> list[int] | None:
     return [names.index(label) for label in requested]
 
 
-def report(
+def classification_report(
     M: Array,
     /,
     *,
     display_labels: Sequence[str] | None = None,
     average_over: Sequence[Label] | None = None,
     undefined: Undefined = "present",
-) -> Report:
+) -> ClassificationReport:
     """Report one confusion matrix: precision, recall, F1, Jaccard and support per class, averages, overall metrics.
 
     Parameters
@@ -175,7 +175,7 @@ def report(
 
     Returns
     -------
-    Report
+    ClassificationReport
         ``print(report)``, ``report.to_html()``, ``report.to_pandas()``.
 
     Raises
@@ -191,7 +191,7 @@ def report(
     Examples
     --------
     >>> from cmfast import metrics
-    >>> print(metrics.report([[9500, 0], [500, 0]], display_labels=["intact", "crack"], undefined="nan"))
+    >>> print(metrics.classification_report([[9500, 0], [500, 0]], display_labels=["intact", "crack"], undefined="nan"))
     0/0: nan           precision     recall         f1    jaccard    support
     intact                0.9500     1.0000     0.9744     0.9500       9500
     crack              undefined     0.0000     0.0000     0.0000        500
@@ -233,4 +233,4 @@ def report(
     }
     for average in AVERAGES:
         rows[average] = (*(float(host[f"{metric}_{average}"]) for metric in PER_CLASS), float(support.sum()))
-    return Report((*PER_CLASS, "support"), rows, {name: float(host[name]) for name in WHOLE}, undefined)
+    return ClassificationReport((*PER_CLASS, "support"), rows, {name: float(host[name]) for name in WHOLE}, undefined)

@@ -10,6 +10,7 @@ them is better by that metric.
 import numpy as np
 
 from cmfast import uncertainty
+from cmfast.display import ComparisonDisplay
 
 rng = np.random.default_rng(6)
 y = rng.integers(0, 3, 2000)
@@ -22,4 +23,4 @@ compared = uncertainty.compare(
     ["accuracy", "f1_macro", "mcc"],
     rng=0,
 )
-uncertainty.ComparisonDisplay.from_comparisons(compared).plot()
+ComparisonDisplay.from_comparisons(compared).plot()

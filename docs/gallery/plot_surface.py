@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import cmfast
-from cmfast.contingency import PathDisplay, SurfaceDisplay
+from cmfast.display import PathDisplay, SurfaceDisplay
 
 figure, axes = plt.subplots(1, 2, figsize=(9.5, 4), layout="compressed")
 for ax, r in zip(axes, (1, 9), strict=True):
