@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 from cmfast import conformal, contingency, metrics, results, uncertainty
+from cmfast._core.configuring import config
 from cmfast._core.failures import DiagnosticWarning, FailureError, FailureWarning
 from cmfast._version import __version__
 from cmfast.balancing import balance
@@ -71,6 +72,7 @@ __all__ = [
     "bi_normalize",
     "by",
     "cell_counts",
+    "config",
     "conformal",
     "confusion_matrix",
     "contingency",

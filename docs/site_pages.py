@@ -52,6 +52,7 @@ PARTS = {  # of `cmfast` itself
     "Comparison": ("overlap", "l1_distance", "kl_divergence"),
     "Geometry": [name for name in import_module("cmfast.geometry").__all__ if name in cmfast.__all__],
     "A page on your own models": ("report",),
+    "Settings": ("config",),
     "What went wrong": ("Status", "FailureWarning", "FailureError", "DiagnosticWarning"),
 }
 

@@ -385,7 +385,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         undefined: Undefined = "present",
         pos_label: Label | None = None,
         average_over: Sequence[Label] | None = None,
-        on_failure: OnFailure = "warn",
+        on_failure: OnFailure = None,
     ) -> Any:
         """Return metrics of the matrix, or of each group's matrix; arguments as for :func:`cmfast.metrics.compute`.
 
@@ -504,7 +504,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         method: Method,
         /,
         *,
-        on_failure: OnFailure = "warn",
+        on_failure: OnFailure = None,
         num_threads: int | None = None,
         progress: Progress = None,
         **options: Unpack[BiOptions],
@@ -516,7 +516,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         return out
 
     def bi_normalize(
-        self, *, on_failure: OnFailure = "warn", num_threads: int | None = None, **options: Unpack[BiOptions]
+        self, *, on_failure: OnFailure = None, num_threads: int | None = None, **options: Unpack[BiOptions]
     ) -> ArrayT:
         """Scale rows and columns of the matrix, or of each group's, to 1; arguments as for :func:`cmfast.bi_normalize`.
 
@@ -540,7 +540,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         rng: "int | np.random.Generator" = 0,
         undefined: Undefined = "present",
         pos_label: Label | None = None,
-        on_failure: OnFailure = "warn",
+        on_failure: OnFailure = None,
     ) -> "Interval | Intervals":
         """Return intervals of metrics of the matrix, or of each group's matrix.
 
@@ -695,7 +695,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         undefined: Undefined = "present",
         pos_label: Label | None = None,
         average_over: Sequence[Label] | None = None,
-        on_failure: OnFailure = "warn",
+        on_failure: OnFailure = None,
     ) -> Any:
         """Return metrics as a table: a row per group, or per group and class if a metric has a value per class.
 

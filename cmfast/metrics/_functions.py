@@ -26,7 +26,7 @@ def make_matrix_function(name: str, *doc: str) -> PerMatrix:
         /,
         *,
         undefined: Undefined = "present",
-        on_failure: OnFailure = "warn",
+        on_failure: OnFailure = None,
         num_threads: int | None = None,
     ) -> Any:
         """Return the metric of every matrix."""
@@ -46,7 +46,7 @@ def make_class_function(name: str, *doc: str) -> PerClass:
         pos_label: Label | None = None,
         average_over: Sequence[int] | None = None,
         undefined: Undefined = "present",
-        on_failure: OnFailure = "warn",
+        on_failure: OnFailure = None,
         num_threads: int | None = None,
     ) -> Any:
         """Return the metric of every class, or its average over classes."""
@@ -64,7 +64,7 @@ def make_binary_function(name: str, *doc: str) -> Binary:
         *,
         pos_label: Label | None = None,
         undefined: Undefined = "present",
-        on_failure: OnFailure = "warn",
+        on_failure: OnFailure = None,
         num_threads: int | None = None,
     ) -> Any:
         """Return the metric of every 2x2 matrix."""
