@@ -110,7 +110,7 @@ def add_in_two_passes(n: int) -> Any:
 
 
 def make_matrix(every: Any, k: int) -> Any:
-    """Return a matrix in place of the k-th part of a block's result."""
+    """Return a matrix instead of the k-th part of a block's result."""
     del every
     return np.full((1, C, C), k)
 
