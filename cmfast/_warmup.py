@@ -19,8 +19,7 @@ from scipy.sparse import csr_array
 import cmfast
 from cmfast._core import compile_notices, dispatch
 from cmfast.kernels.ops import OPS
-from cmfast.metrics import MetricName
-from cmfast.metrics._catalogue import PER_CLASS, SCALARS
+from cmfast.metrics import PER_CLASS, SCALARS, MetricName
 from cmfast.metrics._plan import make_plan as plan_of
 
 LABELS = (np.int64, np.int32, np.uint8, np.bool_)

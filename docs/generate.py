@@ -93,7 +93,7 @@ marked with a star have the macro average only. `fbeta` is written with its beta
 order: `tau_weighted_1_5` counts misses of class 1 five times as much as false alarms. It is 1 at best and has no lower
 bound; with weights of mean 1 it is in [0, 1].
 
-Generated from `cmfast/metrics/_catalogue.py` by `python docs/generate.py`.
+Generated from `cmfast/metrics/_functions.py` by `python docs/generate.py`.
 """
 
 

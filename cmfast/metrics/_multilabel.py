@@ -14,8 +14,9 @@ from cmfast._core.lazy import accept_dask_arrays, are_lazy
 from cmfast._core.usual_options import explain_options
 from cmfast.counting import confusion_matrix
 from cmfast.metrics import _plan
-from cmfast.metrics._catalogue import PER_CLASS, find_form
+from cmfast.metrics._catalogue import find_form
 from cmfast.metrics._compute import compute
+from cmfast.metrics._functions import PER_CLASS
 from cmfast.metrics._names import MetricName
 
 AVERAGES = ("macro", "weighted", "micro", "samples")

@@ -8,7 +8,8 @@ import numpy as np
 
 from cmfast._core import dispatch, failures, sparse
 from cmfast._core.adapters import adapter
-from cmfast.kernels.shared.metrics import Over, Total, Value
+from cmfast.kernels.shared.metric_formulas import Value
+from cmfast.kernels.shared.metrics import Over, Total
 from cmfast.metrics import _plan
 from cmfast.metrics._catalogue import find_form
 from cmfast.metrics._margins import margins

@@ -13,7 +13,7 @@ from cmfast._core.lazy import accept_dask_arrays
 from cmfast._core.usual_options import explain_options
 from cmfast.kernels.shared.metrics import Total
 from cmfast.metrics import _evaluate, _plan
-from cmfast.metrics._catalogue import Form, find_form
+from cmfast.metrics._catalogue import GROUPS, Form, find_form
 from cmfast.metrics._margins import margins
 from cmfast.uncertainty import _clusters, _normalized_cells
 from cmfast.uncertainty._caveats import SHARE_OF, warn_of_caveats, warn_of_few_clusters
@@ -208,7 +208,7 @@ def interval(
     draws = {"n_resamples": n_resamples, "seed": int(generator.integers(2**63)) if n_resamples else 0}
     kind = IntervalKind(of, method, confidence_level, scheme, prior)
     found = _compute_intervals(M, wanted=wanted, kind=kind, clustered=clusters, strata=strata, draws=draws, **options)
-    if of != "metrics" or (isinstance(names, str) and names not in _plan.GROUPS):
+    if of != "metrics" or (isinstance(names, str) and names not in GROUPS):
         return found[0]
     each = dict(zip(wanted, found, strict=True))
     return Intervals(each, method=method, confidence_level=confidence_level, n_resamples=n_resamples)

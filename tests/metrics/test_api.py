@@ -17,7 +17,8 @@ from optional import torch
 import cmfast
 from cmfast import metrics
 from cmfast.kernels.cpu.metrics.values import PAST_BYTES
-from cmfast.kernels.shared.metrics import AGAIN, Value
+from cmfast.kernels.shared.metric_formulas import Value
+from cmfast.kernels.shared.metrics import AGAIN
 
 PUBLISHED = json.loads((Path(__file__).parents[1] / "data" / "metrics.json").read_text())
 GLOSSARY, TEAMS = PUBLISHED["paper001"], PUBLISHED["paper003"]["teams"]
