@@ -472,7 +472,7 @@ def _scores() -> None:
         cmfast.conformal.scores(P, _labels(), method="lac")
 
 
-def _sets(dtype: type = np.float64, n_classes: int = 3) -> cmfast.conformal.PredictionSets:
+def _sets(dtype: type = np.float64, n_classes: int = 3) -> cmfast.results.PredictionSets:
     """Return small prediction sets."""
     return cmfast.conformal.prediction_sets(_make_probabilities(dtype, n_classes), [0.5], randomised=False)
 

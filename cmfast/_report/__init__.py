@@ -70,7 +70,7 @@ def report(
     rng : int
         Seed of all random numbers.
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
     Returns
     -------

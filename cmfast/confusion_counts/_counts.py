@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
     from cmfast.display import ConfusionDisplay
     from cmfast.display._class_order import Order
-    from cmfast.uncertainty import Interval, Intervals
+    from cmfast.results import ClassificationReport, Interval, Intervals
 
 Groups: TypeAlias = ArrayLike | Tensor | CudaArray | Labelled | Mapping[str, Any] | None
 
@@ -385,7 +385,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         undefined: Undefined = "present",
         pos_label: Label | None = None,
         average_over: Sequence[Label] | None = None,
-        on_failure: OnFailure = "warn",
+        on_failure: OnFailure = None,
     ) -> Any:
         """Return metrics of the matrix, or of each group's matrix; arguments as for :func:`cmfast.metrics.compute`.
 
@@ -420,10 +420,10 @@ class ConfusionCounts(State, Generic[ArrayT]):
         M: Any = held.whole()
         return metrics.compute(M, names, **options), axis.labels
 
-    def report(
+    def classification_report(
         self, *, average_over: Sequence[Label] | None = None, undefined: Undefined = "present"
-    ) -> metrics.Report:
-        """Return the report of :func:`cmfast.metrics.report` by label, to print, show or convert to a data frame.
+    ) -> "ClassificationReport":
+        """Return :func:`cmfast.metrics.classification_report` by label, to print, show or convert to a data frame.
 
         Parameters
         ----------
@@ -440,26 +440,31 @@ class ConfusionCounts(State, Generic[ArrayT]):
         Examples
         --------
         >>> import cmfast
-        >>> print(cmfast.ConfusionCounts.from_labels(["cat", "dog", "dog"], ["cat", "cat", "dog"]).report())
-        0/0: present           precision      recall          f1     jaccard     support
-        cat                       0.5000      1.0000      0.6667      0.5000           1
-        dog                       1.0000      0.5000      0.6667      0.5000           2
-        macro                     0.7500      0.7500      0.6667      0.5000           3
-        weighted                  0.8333      0.6667      0.6667      0.5000           3
+        >>> counts = cmfast.ConfusionCounts.from_labels(["cat", "dog", "dog"], ["cat", "cat", "dog"])
+        >>> print(counts.classification_report())
+        0/0: present       precision     recall         f1    jaccard    support
+        cat                   0.5000     1.0000     0.6667     0.5000          1
+        dog                   1.0000     0.5000     0.6667     0.5000          2
+        macro                 0.7500     0.7500     0.6667     0.5000          3
+        weighted              0.8333     0.6667     0.6667     0.5000          3
         <BLANKLINE>
-        accuracy                  0.6667
-        balanced_accuracy         0.7500
-        min_recall                0.5000
-        mcc                       0.5000
-        kappa                     0.4000
-        geometric_mean            0.7071
-        f1_of_macro               0.7500
+        accuracy              0.6667
+        balanced_accuracy     0.7500
+        min_recall            0.5000
+        mcc                   0.5000
+        kappa                 0.4000
+        geometric_mean        0.7071
+        f1_of_macro           0.7500
         """
         held = self._held
         if held.keys is not None:
-            validate.fail("there are groups; give counts.group(key).report() of one, or counts.table(names) of all")
+            validate.fail(
+                "there are groups; give counts.group(key).classification_report() of one, or counts.table(names) of all"
+            )
         names = list(map(str, held.axis.labels))
-        return metrics.report(held.whole(), display_labels=names, average_over=average_over, undefined=undefined)
+        return metrics.classification_report(
+            held.whole(), display_labels=names, average_over=average_over, undefined=undefined
+        )
 
     def group(self, key: Label | tuple[Label, ...], /) -> Self:
         """Return the counts of one group as counts without groups; all classes stay.
@@ -499,7 +504,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         method: Method,
         /,
         *,
-        on_failure: OnFailure = "warn",
+        on_failure: OnFailure = None,
         num_threads: int | None = None,
         progress: Progress = None,
         **options: Unpack[BiOptions],
@@ -511,7 +516,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         return out
 
     def bi_normalize(
-        self, *, on_failure: OnFailure = "warn", num_threads: int | None = None, **options: Unpack[BiOptions]
+        self, *, on_failure: OnFailure = None, num_threads: int | None = None, **options: Unpack[BiOptions]
     ) -> ArrayT:
         """Scale rows and columns of the matrix, or of each group's, to 1; arguments as for :func:`cmfast.bi_normalize`.
 
@@ -535,7 +540,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         rng: "int | np.random.Generator" = 0,
         undefined: Undefined = "present",
         pos_label: Label | None = None,
-        on_failure: OnFailure = "warn",
+        on_failure: OnFailure = None,
     ) -> "Interval | Intervals":
         """Return intervals of metrics of the matrix, or of each group's matrix.
 
@@ -690,7 +695,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         undefined: Undefined = "present",
         pos_label: Label | None = None,
         average_over: Sequence[Label] | None = None,
-        on_failure: OnFailure = "warn",
+        on_failure: OnFailure = None,
     ) -> Any:
         """Return metrics as a table: a row per group, or per group and class if a metric has a value per class.
 

@@ -76,7 +76,7 @@ class ConfusionDisplay:
         display_labels: Sequence[Any] | None = None,
         order: Order | Sequence[int] = "given",
         groups: Sequence[Any] | None = None,
-        on_failure: OnFailure = "warn",
+        on_failure: OnFailure = None,
     ) -> Self:
         """Create the display of one confusion matrix, without drawing it.
 
@@ -93,8 +93,9 @@ class ConfusionDisplay:
             confused classes are neighbours; or the classes themselves, possibly only some.
         groups : sequence of C names, optional
             Group of every class: classes of a group are adjacent, ordered by `order` within it.
-        on_failure : {"warn", "raise", "ignore"}
+        on_failure : {"warn", "raise", "ignore"}, optional
             What to do about a matrix that cannot be normalised; its cells are shown as undefined.
+            Default: as :func:`cmfast.config` says, first "warn".
 
         Returns
         -------
@@ -133,7 +134,7 @@ class ConfusionDisplay:
         display_labels: Sequence[Any] | None = None,
         order: Order | Sequence[int] = "given",
         groups: Sequence[Any] | None = None,
-        on_failure: OnFailure = "warn",
+        on_failure: OnFailure = None,
     ) -> Self:
         """Create the display from labels and predictions.
 
@@ -174,7 +175,7 @@ class ConfusionDisplay:
         display_labels: Sequence[Any] | None = None,
         order: Order | Sequence[int] = "given",
         groups: Sequence[Any] | None = None,
-        on_failure: OnFailure = "warn",
+        on_failure: OnFailure = None,
     ) -> Self:
         """Create the display from the predictions of an estimator.
 
@@ -262,7 +263,7 @@ class ConfusionDisplay:
         confidence_level: float = 0.95,
         display_labels: Sequence[Any] | None = None,
         order: Order | Sequence[int] = "given",
-        on_failure: OnFailure = "warn",
+        on_failure: OnFailure = None,
     ) -> DifferenceDisplay:
         """Create a display of the difference of two confusion matrices: two models, or a model before and after.
 
@@ -327,20 +328,21 @@ class ConfusionDisplay:
         drawn = _plot_data.PlotData(own.counts, *sums, own.shares, own.order, own.names, groups)
         return type(self)(drawn, normalize=self._normalize)
 
-    def collapsed(self, *, on_failure: OnFailure = "warn") -> Self:
+    def collapsed(self, *, on_failure: OnFailure = None) -> Self:
         """Return the matrix of groups instead of classes, with the counts added up and normalised again.
 
         Parameters
         ----------
-        on_failure : {"warn", "raise", "ignore"}
+        on_failure : {"warn", "raise", "ignore"}, optional
             What to do about a matrix that cannot be normalised.
+            Default: as :func:`cmfast.config` says, first "warn".
 
         Returns
         -------
         ConfusionDisplay
             The display, not drawn yet; without groups, those of :meth:`blocks` are used.
         """
-        validate.on_failure(on_failure)
+        on_failure = validate.on_failure(on_failure)
         groups = self.blocks()._drawn.groups or []
         counts, names = _plot_data.collapse_counts(self.counts, groups, on_failure)
         options: dict[str, Any] = {"normalize": self._normalize, "on_failure": on_failure}

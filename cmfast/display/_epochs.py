@@ -76,7 +76,7 @@ class StripDisplay:
         normalize: Method | None = "row",
         display_labels: Sequence[Any] | None = None,
         order: Order | Sequence[int] = "given",
-        on_failure: OnFailure = "warn",
+        on_failure: OnFailure = None,
     ) -> Self:
         """Create the display from a stack of matrices.
 
@@ -210,7 +210,7 @@ class CellsDisplay:
         names: Sequence[Any] | None = None,
         normalize: Method | None = "row",
         display_labels: Sequence[Any] | None = None,
-        on_failure: OnFailure = "warn",
+        on_failure: OnFailure = None,
     ) -> Self:
         """Select the off-diagonal cells with the largest maximum over all checkpoints.
 

@@ -48,7 +48,7 @@ class PlotData:
 
 def validate_options(normalize: Any, on_failure: Any) -> Method | None:
     """Validate the options common to all displays; return the canonical name of the normalisation, or None."""
-    validate.on_failure(on_failure)
+    on_failure = validate.on_failure(on_failure)
     if normalize is None:
         return None
     validate.choice("normalize", normalize, METHODS)

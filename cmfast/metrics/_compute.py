@@ -76,7 +76,7 @@ def compute(
     undefined: Undefined = "present",
     pos_label: Label | None = None,
     average_over: Sequence[int] | None = None,
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
     num_threads: int | None = None,
     out: Any = None,
 ) -> Any:
@@ -97,10 +97,11 @@ def compute(
     average_over : sequence of int, optional
         Classes to average over and to return values of; all other classes remain negatives. Metrics of
         the whole matrix do not change. Default: all.
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about matrices with bad values (see Notes).
+        Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
     out : array, or dict of str to array, optional
         Where to write the results: what an earlier call with these names returned for a batch of this shape, or other
         C-contiguous arrays of these shapes and this dtype, apart from `M` and from each other in memory. Saves the time
@@ -234,7 +235,7 @@ def from_sums(
     undefined: Undefined = "present",
     pos_label: Label | None = None,
     average_over: Sequence[int] | None = None,
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
     num_threads: int | None = None,
 ) -> Any:
     """Compute any number of metrics from the diagonal and the margins alone, without a matrix.
@@ -258,10 +259,11 @@ def from_sums(
     average_over : sequence of int, optional
         Classes to average over and to return values of; all other classes remain negatives. Metrics of
         the whole matrix do not change. Default: all.
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about sums that no matrix has (see Notes).
+        Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
     Returns
     -------
@@ -321,7 +323,7 @@ def defined(M: Array, /, name: str, *, num_threads: int | None = None) -> Any:
     name : str
         As for :func:`compute`.
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
     Returns
     -------

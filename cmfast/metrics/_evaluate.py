@@ -8,7 +8,7 @@ import numpy as np
 
 from cmfast._core import bad_values, dispatch, failures, sparse, validate
 from cmfast._core.adapters import adapter
-from cmfast._core.annotations import Array, Label, OnFailure, Undefined
+from cmfast._core.annotations import Array, FailurePolicy, Label, OnFailure, Undefined
 from cmfast._core.lazy import accept_dask_arrays
 from cmfast.metrics import _plan
 from cmfast.metrics._catalogue import find_form
@@ -33,7 +33,7 @@ def evaluate(
 
     Lazy matrices have no `out`.
     """
-    check_options(undefined, on_failure)
+    on_failure = check_options(undefined, on_failure)
     num_threads = validate.num_threads(num_threads)
     if (take := getattr(type(M), "_take_for", None)) is not None:  # labelled counts know their positive class
         M, positive = take(M, names, pos_label)
@@ -80,7 +80,7 @@ def evaluate_sums(
 
     `why` says what is wrong with the sums at an index, which has no metrics.
     """
-    check_options(undefined, on_failure)
+    on_failure = check_options(undefined, on_failure)
     num_threads = validate.num_threads(num_threads)
     adopted = dict(zip(sums, dispatch.adopt(optional=("bands", "tops"), **sums), strict=True))
     validate.real(**adopted)
@@ -145,10 +145,10 @@ def _list_shapes(names: tuple[str, ...], batch: tuple[int, ...], n_classes: int)
     return [(*batch, n_classes) if each else tuple(batch) for each in per_class]
 
 
-def check_options(undefined: object, on_failure: object) -> None:
-    """Validate the options `undefined` and `on_failure`."""
+def check_options(undefined: object, on_failure: OnFailure) -> FailurePolicy:
+    """Validate the options `undefined` and `on_failure`; return the latter."""
     _plan.check_undefined(undefined)
-    validate.on_failure(on_failure)
+    return validate.on_failure(on_failure)
 
 
 def find_positive(pos_label: Any) -> int:

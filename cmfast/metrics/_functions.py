@@ -42,34 +42,22 @@ __all__ = [
     "METRICS",
     "PER_CLASS",
     "SCALARS",
-    "Metric",
     "accuracy",
     "balanced_accuracy",
     "balanced_accuracy_adjusted",
     "diagnostic_odds_ratio",
     "doolittle",
-    "dss",
-    "error_rate",
     "f1",
     "f1_of_macro",
-    "false_discovery_rate",
-    "false_negative_rate",
     "false_omission_rate",
-    "false_positive_rate",
     "fdr",
     "fnr",
     "fowlkes_mallows",
     "fpr",
-    "g_measure",
     "geometric_mean",
     "gerrity",
     "gilbert",
-    "gm",
-    "gss",
     "gwet_ac1",
-    "hamming_loss",
-    "informedness",
-    "iou",
     "jaccard",
     "kappa_01",
     "kappa_linear",
@@ -86,11 +74,9 @@ __all__ = [
     "precision",
     "recall",
     "scott_pi",
-    "sensitivity",
     "specificity",
     "tau",
     "tss",
-    "youden_j",
     "zero_one_loss",
 ]
 
@@ -104,7 +90,7 @@ def make_matrix_function(metric: Metric, *doc: str) -> PerMatrix:
         /,
         *,
         undefined: Undefined = "present",
-        on_failure: OnFailure = "warn",
+        on_failure: OnFailure = None,
         num_threads: int | None = None,
     ) -> Any:
         """Return the metric of every matrix."""
@@ -125,7 +111,7 @@ def make_class_function(metric: Metric, *doc: str) -> PerClass:
         pos_label: Label | None = None,
         average_over: Sequence[int] | None = None,
         undefined: Undefined = "present",
-        on_failure: OnFailure = "warn",
+        on_failure: OnFailure = None,
         num_threads: int | None = None,
     ) -> Any:
         """Return the metric of every class, or its average over classes."""
@@ -144,7 +130,7 @@ def make_binary_function(metric: Metric, *doc: str) -> Binary:
         *,
         pos_label: Label | None = None,
         undefined: Undefined = "present",
-        on_failure: OnFailure = "warn",
+        on_failure: OnFailure = None,
         num_threads: int | None = None,
     ) -> Any:
         """Return the metric of every 2x2 matrix."""
@@ -402,18 +388,6 @@ add_metric(one_vs_rest_row("gilbert", Value.GILBERT, "gilbert of the 2x2 table",
 add_metric(one_vs_rest_row("doolittle", Value.DOOLITTLE, "doolittle of the 2x2 table", "as mcc"))
 add_metric(one_vs_rest_row("markedness", Value.MARKEDNESS, "precision + npv - 1", "p = 0 or p = n", low=-1.0))
 add_metric(one_vs_rest_row("mcc", Value.MCC, "mcc of the 2x2 table", "as mcc", low=-1.0))
-
-sensitivity = recall
-iou = jaccard
-false_positive_rate = fpr
-false_negative_rate = fnr
-false_discovery_rate = fdr
-g_measure = fowlkes_mallows
-hamming_loss = error_rate = zero_one_loss
-gm = geometric_mean
-youden_j = informedness = tss
-gss = gilbert
-dss = doolittle
 
 METRICS = tuple(_catalogue.METRICS)
 """All metrics."""

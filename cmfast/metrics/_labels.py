@@ -84,7 +84,7 @@ def label_margins(
     whole_floats : bool
         Take floats for labels, which must be whole numbers: 2.0 is 2.
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
     Returns
     -------
@@ -242,7 +242,7 @@ def from_labels(
         Classes to average over and to return values of, as for :func:`compute`: some of the labels, or class ids with
         `n_classes`. All other classes remain negatives.
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
     Returns
     -------

@@ -21,7 +21,7 @@ AVERAGES = ("macro", "weighted")
 
 
 @result_repr.add_repr
-class Report(NamedTuple):
+class ClassificationReport(NamedTuple):
     """Classification report of one matrix: per-class and overall metrics, as text, HTML or a data frame.
 
     Attributes
@@ -67,9 +67,9 @@ class Report(NamedTuple):
     def __str__(self) -> str:
         head = format_policy(self.undefined)
         width = max(len(head), *(len(name) for name in (*self.rows, *self.overall)))
-        lines = [f"{head:<{width}}" + "".join(f"{column:>12}" for column in self.columns)]
-        lines += [f"{name:<{width}}" + "".join(f"{cell:>12}" for cell in self._cells(name)) for name in self.rows]
-        lines += ["", *(f"{name:<{width}}{_format_value(value):>12}" for name, value in self.overall.items())]
+        lines = [f"{head:<{width}}" + "".join(f"{column:>11}" for column in self.columns)]
+        lines += [f"{name:<{width}}" + "".join(f"{cell:>11}" for cell in self._cells(name)) for name in self.rows]
+        lines += ["", *(f"{name:<{width}}{_format_value(value):>11}" for name, value in self.overall.items())]
         return "\n".join(lines)
 
     def _cells(self, name: str) -> list[str]:
@@ -150,14 +150,14 @@ def _find_class_ids(labels: Any, names: list[str]) -> list[int] | None:
     return [names.index(label) for label in requested]
 
 
-def report(
+def classification_report(
     M: Array,
     /,
     *,
     display_labels: Sequence[str] | None = None,
     average_over: Sequence[Label] | None = None,
     undefined: Undefined = "present",
-) -> Report:
+) -> ClassificationReport:
     """Report one confusion matrix: precision, recall, F1, Jaccard and support per class, averages, overall metrics.
 
     Parameters
@@ -175,7 +175,7 @@ def report(
 
     Returns
     -------
-    Report
+    ClassificationReport
         ``print(report)``, ``report.to_html()``, ``report.to_pandas()``.
 
     Raises
@@ -191,20 +191,20 @@ def report(
     Examples
     --------
     >>> from cmfast import metrics
-    >>> print(metrics.report([[9500, 0], [500, 0]], display_labels=["intact", "crack"], undefined="nan"))
-    0/0: nan              precision      recall          f1     jaccard     support
-    intact                   0.9500      1.0000      0.9744      0.9500        9500
-    crack                 undefined      0.0000      0.0000      0.0000         500
-    macro                    0.9500      0.5000      0.4872      0.4750       10000
-    weighted                 0.9500      0.9500      0.9256      0.9025       10000
+    >>> print(metrics.classification_report([[9500, 0], [500, 0]], display_labels=["intact", "crack"], undefined="nan"))
+    0/0: nan           precision     recall         f1    jaccard    support
+    intact                0.9500     1.0000     0.9744     0.9500       9500
+    crack              undefined     0.0000     0.0000     0.0000        500
+    macro                 0.9500     0.5000     0.4872     0.4750      10000
+    weighted              0.9500     0.9500     0.9256     0.9025      10000
     <BLANKLINE>
-    accuracy                 0.9500
-    balanced_accuracy        0.5000
-    min_recall               0.0000
-    mcc                      0.0000
-    kappa                    0.0000
-    geometric_mean           0.0000
-    f1_of_macro              0.6552
+    accuracy              0.9500
+    balanced_accuracy     0.5000
+    min_recall            0.0000
+    mcc                   0.0000
+    kappa                 0.0000
+    geometric_mean        0.0000
+    f1_of_macro           0.6552
     """
     if not sparse.is_sparse(M):
         (M,) = dispatch.adopt(M=M)
@@ -233,4 +233,4 @@ def report(
     }
     for average in AVERAGES:
         rows[average] = (*(float(host[f"{metric}_{average}"]) for metric in PER_CLASS), float(support.sum()))
-    return Report((*PER_CLASS, "support"), rows, {name: float(host[name]) for name in WHOLE}, undefined)
+    return ClassificationReport((*PER_CLASS, "support"), rows, {name: float(host[name]) for name in WHOLE}, undefined)

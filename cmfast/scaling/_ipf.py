@@ -102,7 +102,7 @@ def ipf(
     solver: Solver = "auto",
     start: Start = None,
     logits: bool = False,
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
     num_threads: int | None = None,
     progress: Progress = None,
 ) -> ScalingResult[Any, Any]:
@@ -151,10 +151,11 @@ def ipf(
         columns to the others, their factors and cells are not determined. Logarithms that span more than 300 are halved
         repeatedly, and the problem is solved again after each doubling (homotopy): `max_iter` applies to each of them,
         `n_iter` counts all. Without `smoothing` and `start`; only on the CPU.
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about matrices that cannot be scaled (see Notes).
+        Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
     progress : bool or callable, optional
         True shows a bar on stderr; a callable gets ``(done, total)`` in matrices.
 
@@ -215,7 +216,7 @@ def ipf(
     (array([[0.268941, 0.731059],
            [0.731059, 0.268941]]), array([ 1499.5, -1499.5]))
     """
-    validate.on_failure(on_failure)
+    on_failure = validate.on_failure(on_failure)
     validate.flag("logits", logits)
     result, describe = solve(
         "ipf_of_logits" if logits else "ipf",
@@ -278,7 +279,7 @@ def ras(
     max_iter: int | None = None,
     solver: Solver = "auto",
     start: Start = None,
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
     num_threads: int | None = None,
     progress: Progress = None,
 ) -> ScalingResult[Any, Any]:
@@ -318,7 +319,7 @@ def ras(
     >>> result.row_scale.round(6), result.col_scale.round(6)
     (array([0.707107, 1.414214]), array([0.235702, 0.471405]))
     """
-    validate.on_failure(on_failure)
+    on_failure = validate.on_failure(on_failure)
     result, describe = solve(
         "ras",
         M,

@@ -132,7 +132,7 @@ def compare(
     pos_label : {1, 0}, optional
         The positive one of two classes, for binary names; default: 1.
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
     Returns
     -------

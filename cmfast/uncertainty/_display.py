@@ -36,7 +36,7 @@ class ComparisonDisplay:
     --------
     >>> from cmfast import uncertainty
     >>> T = uncertainty.paired_counts([0, 0, 1, 1] * 8, [0, 1, 1, 1] * 8, [0, 0, 1, 0] * 8)
-    >>> display = uncertainty.ComparisonDisplay.from_comparisons(uncertainty.compare(T, ["accuracy", "recall"]))
+    >>> display = cmfast.display.ComparisonDisplay.from_comparisons(uncertainty.compare(T, ["accuracy", "recall"]))
     >>> display.names
     ['accuracy', 'recall, 0', 'recall, 1']
     """

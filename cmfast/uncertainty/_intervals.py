@@ -74,7 +74,7 @@ def interval(
     rng: "int | np.random.Generator" = 0,
     undefined: Undefined = "present",
     pos_label: Label | None = None,
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
     num_threads: int | None = None,
 ) -> Any:
     """Compute confidence or credible intervals of metrics, or of normalised cells.
@@ -115,10 +115,11 @@ def interval(
         Value of a 0/0 in every replicate, as for :func:`cmfast.metrics.compute`.
     pos_label : {1, 0}, optional
         The positive one of two classes, for binary names; default: 1.
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about matrices with bad values (see Notes).
+        Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
     Returns
     -------
@@ -302,7 +303,7 @@ def posterior(
     rng: "int | np.random.Generator" = 0,
     undefined: Undefined = "present",
     pos_label: Label | None = None,
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
     num_threads: int | None = None,
 ) -> Any:
     """Draw metrics from their posterior: a Dirichlet distribution of the cells, given counts and a prior.
@@ -328,10 +329,11 @@ def posterior(
         Value of a 0/0, as for :func:`cmfast.metrics.compute`.
     pos_label : {1, 0}, optional
         The positive one of two classes, for binary names; default: 1.
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about matrices with bad values (see Notes).
+        Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
     Returns
     -------
@@ -404,7 +406,7 @@ def _draw_posteriors(
 
 def _validate_options(n: Any, undefined: Any, pos_label: Any, on_failure: Any, num_threads: Any) -> dict[str, Any]:
     """Validate the options common to all methods; return them as a dict."""
-    _evaluate.check_options(undefined, on_failure)
+    on_failure = _evaluate.check_options(undefined, on_failure)
     count = None if n is None else validate.count("n", n)
     options = {"n": count, "undefined": undefined, "on_failure": on_failure}
     options["pos_label"] = _evaluate.find_positive(pos_label)

@@ -51,7 +51,7 @@ def resample(
     scheme: Scheme = "multinomial",
     n: int | None = None,
     rng: "int | np.random.Generator" = 0,
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
     num_threads: int | None = None,
 ) -> Any:
     """Draw bootstrap replicates of confusion matrices.
@@ -72,10 +72,11 @@ def resample(
         keeps the number of samples of every class.
     rng : int or numpy.random.Generator
         Seed of the random numbers.
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about matrices that cannot be drawn from; their replicates are 0.
+        Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
     Returns
     -------
@@ -119,7 +120,7 @@ def resample(
     0.01
     """
     validate.choice("scheme", scheme, get_args(Scheme))
-    validate.on_failure(on_failure)
+    on_failure = validate.on_failure(on_failure)
     n_resamples = validate.count("n_resamples", n_resamples)
     num_threads = validate.num_threads(num_threads)
     if n is not None:

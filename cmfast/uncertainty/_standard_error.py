@@ -137,7 +137,7 @@ def standard_error(
     n: int | None = None,
     undefined: Undefined = "present",
     pos_label: Label | None = None,
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
     num_threads: int | None = None,
 ) -> Any:
     """Compute the standard errors of metrics, or of normalised cells, by the delta method, without resampling.
@@ -168,10 +168,11 @@ def standard_error(
         a constant.
     pos_label : {1, 0}, optional
         The positive one of two classes, for binary names; default: 1.
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about matrices with bad values (see Notes).
+        Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
     Returns
     -------
@@ -234,7 +235,7 @@ def standard_error(
     if of != "metrics" and names is not None:
         validate.refuse("names", f"left out with of={of!r}", validate.format_value(names))
     wanted = _plan.resolve_names(names)
-    check_options(undefined, on_failure)
+    on_failure = check_options(undefined, on_failure)
     positive = find_positive(pos_label)
     num_threads = validate.num_threads(num_threads)
     if n is not None:

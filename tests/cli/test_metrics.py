@@ -28,7 +28,7 @@ def csv(tmp_path):
 
 def test_labels_give_a_report(csv, capsys):
     assert cli.main(["metrics", str(csv), "--quiet", "--header"]) == 0
-    assert capsys.readouterr().out.rstrip() == str(metrics.report(M))
+    assert capsys.readouterr().out.rstrip() == str(metrics.classification_report(M))
 
 
 def test_json_is_what_compute_gives(csv, capsys):
@@ -113,7 +113,7 @@ def test_groups_as_tables(grouped, capsys):
     arguments, matrices = grouped
     assert cli.main(["metrics", *arguments]) == 0
     parts = capsys.readouterr().out.split("\n\n" + arguments[-1])
-    assert parts[1].split("\n", 1)[1].rstrip() == str(metrics.report(matrices[1])).rstrip()
+    assert parts[1].split("\n", 1)[1].rstrip() == str(metrics.classification_report(matrices[1])).rstrip()
     assert cli.main(["metrics", *arguments, "--only", "accuracy"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split() for line in lines[2:]] == [

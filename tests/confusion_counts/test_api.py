@@ -348,8 +348,8 @@ def test_one_group_and_its_report(make):
         one = counts.group(key)
         assert (one.labels, one.groups, one.matrix.tolist()) == (counts.labels, None, counts.matrix[k].tolist())
         names = list(map(str, counts.labels))
-        assert str(one.report(undefined="nan")) == str(
-            metrics.report(one.matrix, display_labels=names, undefined="nan")
+        assert str(one.classification_report(undefined="nan")) == str(
+            metrics.classification_report(one.matrix, display_labels=names, undefined="nan")
         )
         one.update(make([0]), make([1]))
     assert counts == cmfast.ConfusionCounts.from_json(counts.to_json())
@@ -358,8 +358,8 @@ def test_one_group_and_its_report(make):
         counts.group(("c", 1))
     with pytest.raises(TypeError, match="key must be one of"):
         counts.group(["a", 1])
-    with pytest.raises(ValueError, match=r"there are groups; give counts.group\(key\).report\(\)"):
-        counts.report()
+    with pytest.raises(ValueError, match=r"there are groups; give counts.group\(key\).classification_report\(\)"):
+        counts.classification_report()
     with pytest.raises(TypeError, match="there are no groups"):
         one.group("a")
 
@@ -427,13 +427,13 @@ def test_tables_and_reports_of_some_classes():
     assert table["class"].tolist() == ["dog", "cat"] * 2
     assert table["recall"].tolist() == [0, 1, 1, 0]
     assert table["recall_macro"].tolist() == [0.5, 0.5, 1, 1]
-    report = cmfast.ConfusionCounts.from_labels(y, p).report(average_over=["dog", "ant"])
+    report = cmfast.ConfusionCounts.from_labels(y, p).classification_report(average_over=["dog", "ant"])
     assert list(report.rows) == ["dog", "ant", "macro", "weighted"]
     assert report.rows["macro"][1] == 0.75
     two = cmfast.ConfusionCounts.from_labels(["n", "y"], ["y", "y"])
     assert two.table("recall_binary", pos_label="n")["recall_binary"].tolist() == [0]
     with pytest.raises(ValueError, match=r"average_over must be of the classes \['ant', 'cat', 'dog'\], got 'cow'"):
-        cmfast.ConfusionCounts.from_labels(y, p).report(average_over=["cow"])
+        cmfast.ConfusionCounts.from_labels(y, p).classification_report(average_over=["cow"])
 
 
 def test_text_that_has_nothing_in_common_warns():

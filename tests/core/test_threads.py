@@ -23,7 +23,7 @@ from cmfast._core import locking
 
 THREADS, UPDATES = 8, 100
 SPACES = ("cmfast", "cmfast.conformal", "cmfast.contingency", "cmfast.metrics", "cmfast.uncertainty", "cmfast.display")
-SPACES += ("cmfast.nn", "cmfast.compat.sklearn", "cmfast.compat.torchmetrics")
+SPACES += ("cmfast.results", "cmfast.nn", "cmfast.compat.sklearn", "cmfast.compat.torchmetrics")
 PLOTS = {"plot"}  # of pictures: each is drawn by one thread, as everything of matplotlib's is
 
 
@@ -369,10 +369,11 @@ def test_no_function_changes_the_filters_of_warnings():
 def test_the_page_says_of_every_public_class_what_threads_may_do():
     page = (ROOT / "docs" / "thread_safety.md").read_text()
     named = set(re.findall(r"`(\w+)`", page))
-    of_torchmetrics = {one.__name__ for one in torch_metrics()} - {"MetricCollection"}  # in one line
-    missing = {one.__name__ for _, one in public_classes()} - named - of_torchmetrics
+    in_one_line = {one.__name__ for one in torch_metrics()} - {"MetricCollection"} | set(cmfast.results.__all__)
+    missing = {one.__name__ for _, one in public_classes()} - named - in_one_line
     assert not missing, sorted(missing)
     assert "classes of `cmfast.compat.torchmetrics`" in page
+    assert "Results are the classes of `cmfast.results`" in page
 
 
 def test_locks_that_nobody_has_are_forgotten():

@@ -65,7 +65,7 @@ def test_what_is_no_batch_is_computed_as_an_array():
     found = cmfast.geometric_confusion_matrix(xr.DataArray(X), xr.DataArray(y), y, weights="row")
     assert found.cells == cmfast.geometric_confusion_matrix(X, y, y, weights="row").cells
     assert cmfast.pca(xr.DataArray(X), 1) == cmfast.pca(X, 1)
-    assert metrics.report(M[0]).rows == metrics.report(COUNTS[0]).rows
+    assert metrics.classification_report(M[0]).rows == metrics.classification_report(COUNTS[0]).rows
 
 
 def test_labels():

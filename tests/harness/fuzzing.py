@@ -36,8 +36,8 @@ OF_INDICES = (
     "BalanceResult.explain",
     "RoundedTable.explain",
     "TargetEstimate.explain",
-    "uncertainty.Comparison.parting",
-    "uncertainty.Comparison.verdict",
+    "Comparison.parting",
+    "Comparison.verdict",
 )
 
 # What NumPy, Numba and Python say in their own words.

@@ -389,17 +389,21 @@ def test_tables_of_the_glossary(name):
 
 def test_report():
     M = [[420, 15, 15], [10, 280, 10], [30, 20, 200]]
-    report = metrics.report(M, display_labels=["a", "<b>", "c"])
+    report = metrics.classification_report(M, display_labels=["a", "<b>", "c"])
     assert "&lt;b&gt;" in report.to_html()
     frame = report.to_pandas()
     assert frame.loc["macro", "f1"] == metrics.f1(M, average="macro")
     assert frame.attrs["mcc"] == metrics.mcc(M)
-    assert str(metrics.report(torch.tensor(M))).splitlines()[0].split() == ["0/0:", "present", *report.columns]
+    assert str(metrics.classification_report(torch.tensor(M))).splitlines()[0].split() == [
+        "0/0:",
+        "present",
+        *report.columns,
+    ]
     for names in (["a"], ["a", "a", "b"]):
         with pytest.raises(ValueError, match="display_labels must be"):
-            metrics.report(M, display_labels=names)
+            metrics.classification_report(M, display_labels=names)
     with pytest.raises(ValueError, match="one matrix"):
-        metrics.report([M, M])
+        metrics.classification_report([M, M])
 
 
 def test_thresholds_are_scikit_learns_roc_curve(rng):
@@ -548,9 +552,11 @@ def test_sums_and_reports_of_sparse_matrices(kind, rng):
         got, want = metrics.margins(few), metrics.margins(M)
         for name in want._fields:
             assert_same_bits(getattr(got, name), getattr(want, name))
-        assert str(metrics.report(few)) == str(metrics.report(M))
+        assert str(metrics.classification_report(few)) == str(metrics.classification_report(M))
     names = [f"class {k}" for k in range(12)]
-    assert str(metrics.report(few, display_labels=names)) == str(metrics.report(M, display_labels=names))
+    assert str(metrics.classification_report(few, display_labels=names)) == str(
+        metrics.classification_report(M, display_labels=names)
+    )
 
 
 def test_sparse_matrices_with_bad_values():
@@ -560,8 +566,8 @@ def test_sparse_matrices_with_bad_values():
     with pytest.warns(cmfast.FailureWarning, match=r"not summed: INVALID; negative value at M\[0, 1\]"):
         found = metrics.margins(few)
     assert_same_bits(tuple(found), tuple(metrics.margins(few.toarray(), on_failure="ignore")))
-    with pytest.raises(cmfast.FailureError, match=r"metrics.report: .*negative value at M\[0, 1\]"):
-        metrics.report(few)
+    with pytest.raises(cmfast.FailureError, match=r"metrics.classification_report: .*negative value at M\[0, 1\]"):
+        metrics.classification_report(few)
     for values, words in (([2**62, 2**62], "add up to more than fits"), ([np.inf, 1.0], "infinite value at")):
         few = scipy.sparse.coo_array((values, ([0, 1], [0, 1])), shape=(2, 2))
         with pytest.warns(cmfast.FailureWarning, match=words):
@@ -783,13 +789,15 @@ def test_reports_of_some_classes_agree_with_scikit_learn(rng):
     names = ["ant", "bee", "cat", "dog"]
     want = skm.classification_report(y, p, labels=[3, 1], target_names=["dog", "bee"], output_dict=True)
     for labels, display_labels in ((["dog", "bee"], names), ([3, 1], None), (np.array([3, 1]), list("0123"))):
-        got = metrics.report(cmfast.confusion_matrix(y, p), display_labels=display_labels, average_over=labels)
+        got = metrics.classification_report(
+            cmfast.confusion_matrix(y, p), display_labels=display_labels, average_over=labels
+        )
         for theirs, ours in zip(("dog", "bee", "macro avg", "weighted avg"), got.rows.values(), strict=True):
             columns = ("precision", "recall", "f1-score", "support")
             assert (*ours[:3], ours[4]) == pytest.approx([want[theirs][column] for column in columns])
     for labels, error in ((["cow"], ValueError), ("dog", TypeError), ([], TypeError), (["dog", "dog"], ValueError)):
-        with pytest.raises(error, match=r"^metrics.report: average_over must be"):
-            metrics.report(np.eye(4), display_labels=names, average_over=labels)
+        with pytest.raises(error, match=r"^metrics.classification_report: average_over must be"):
+            metrics.classification_report(np.eye(4), display_labels=names, average_over=labels)
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.int64])

@@ -33,14 +33,14 @@ def test_one_default_for_library_report_and_command(tmp_path, capsys):
     found = json.loads(capsys.readouterr().out)
     assert found["undefined"] == "present"
     assert found["metrics"] == {name: float(value) for name, value in metrics.compute(ABSENT).items()}
-    report = metrics.report(ABSENT)
+    report = metrics.classification_report(ABSENT)
     assert report.overall["mcc"] == metrics.mcc(ABSENT)
     assert report.rows["macro"][0] == metrics.precision(ABSENT, average="macro")
 
 
 @pytest.mark.parametrize("policy", ["present", "nan", 0.5])
 def test_every_head_names_the_policy(policy, tmp_path, capsys):
-    report = metrics.report(ABSENT, undefined=policy)
+    report = metrics.classification_report(ABSENT, undefined=policy)
     assert str(report).startswith(f"0/0: {policy} ")
     assert f"<th>0/0: {policy}</th>" in report.to_html()
     assert report.to_pandas().attrs["undefined"] == report.undefined == policy

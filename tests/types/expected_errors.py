@@ -162,5 +162,5 @@ tensor_of_arrays: torch.Tensor = on_host.matrix  # error
 
 
 # A class alone is that of any arrays.
-def pooled(parts: list[cmfast.CellCounts]) -> cmfast.GcmResult | None:
+def pooled(parts: list[cmfast.CellCounts]) -> cmfast.results.GcmResult | None:
     return None if cmfast.CellCounts.merge(parts).counts.sum() else whole

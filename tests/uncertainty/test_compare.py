@@ -233,7 +233,7 @@ def test_the_delta_method_is_what_replicates_tend_to(labels, options):
 
 def test_a_picture_shows_the_numbers(labels):
     found = uncertainty.compare(uncertainty.paired_counts(*labels), ["mcc", "recall"], n_resamples=100)
-    display = uncertainty.ComparisonDisplay.from_comparisons(found)
+    display = cmfast.display.ComparisonDisplay.from_comparisons(found)
     assert display.names == ["mcc", "recall, 0", "recall, 1", "recall, 2"]
     assert not plt.get_fignums()  # nothing is drawn before
     figure, axes = plt.subplots()
@@ -245,11 +245,11 @@ def test_a_picture_shows_the_numbers(labels):
         at = () if k == 0 else k - 1
         assert (row, low, high) == (3 - k, wanted[k].low[at], wanted[k].high[at])
     figure.canvas.draw()
-    one = uncertainty.ComparisonDisplay.from_comparisons(found["mcc"]).plot()
+    one = cmfast.display.ComparisonDisplay.from_comparisons(found["mcc"]).plot()
     assert one.ax_.get_xlabel() == "first minus second, 95 % intervals"
     plt.close("all")
     with pytest.raises(ValueError, match="comparisons must be at least one, got none"):
-        uncertainty.ComparisonDisplay.from_comparisons({})
+        cmfast.display.ComparisonDisplay.from_comparisons({})
 
 
 def test_equivalence(labels):

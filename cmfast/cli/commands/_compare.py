@@ -17,7 +17,8 @@ from cmfast.cli._parser import Parser, misuse
 from cmfast.cli._printing import describe_group, format_table, single
 from cmfast.cli._result import Result
 from cmfast.metrics._report import format_policy
-from cmfast.uncertainty import Comparison, McNemar, PairedCounts
+from cmfast.results import Comparison, McNemar
+from cmfast.uncertainty import PairedCounts
 from cmfast.uncertainty._compare import CompareTest
 from cmfast.uncertainty._comparison import DECIDES, OPTIONS
 

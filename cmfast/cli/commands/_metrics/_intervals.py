@@ -13,7 +13,7 @@ from cmfast.cli import _screen
 from cmfast.cli._calls import compute_with_status, part_of_batch
 from cmfast.cli._printing import format_table
 from cmfast.metrics import SCALARS
-from cmfast.uncertainty import Interval, Intervals
+from cmfast.results import Interval, Intervals
 from cmfast.uncertainty._caveats import TEXTS, count_caveats, warn_of_counted_caveats
 from cmfast.uncertainty._intervals import FAILED
 

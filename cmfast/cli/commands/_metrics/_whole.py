@@ -15,7 +15,7 @@ from cmfast.cli._result import Result
 from cmfast.cli._writing import Content
 from cmfast.cli.commands._metrics import _blocks, _intervals
 from cmfast.metrics._report import format_policy
-from cmfast.uncertainty import Intervals
+from cmfast.results import Intervals
 
 
 class Measurement(NamedTuple):
@@ -112,11 +112,11 @@ def _format_reports(args: argparse.Namespace, counted: CountedLabels) -> Iterato
     """Yield the report of every matrix."""
     options = {"display_labels": _screen.names(counted.labels), "undefined": args.undefined}
     if counted.by is None:
-        yield str(compute(cmfast.metrics.report, counted.matrices, **options))
+        yield str(compute(cmfast.metrics.classification_report, counted.matrices, **options))
         return
     for k, (group, matrix) in enumerate(zip(counted.groups, counted.matrices, strict=True)):
         yield f"{chr(10) if k else ''}{describe_group(counted.by, group)}: {matrix.sum():,} samples"
-        yield str(compute(cmfast.metrics.report, matrix, **options))
+        yield str(compute(cmfast.metrics.classification_report, matrix, **options))
 
 
 def _format_groups(counted: CountedLabels, numbers: _blocks.Numbers, head: str) -> Iterator[str]:
