@@ -13,6 +13,7 @@ import resource
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -58,6 +59,13 @@ def matrices(n: int) -> Any:
     return da.ones((n, C, C), chunks=(1, C, C), dtype=np.int64)
 
 
+def indicators(n: int) -> Any:
+    """Return which of C labels each of n samples has, each in its own chunk."""
+    import dask.array as da
+
+    return da.ones((n, C), chunks=(1, C), dtype=np.int64)
+
+
 def probabilities(n: int) -> Any:
     """Return the probabilities of C classes of n samples, each in its own chunk."""
     import dask.array as da
@@ -65,19 +73,18 @@ def probabilities(n: int) -> Any:
     return da.full((n, C), 1 / C, chunks=(1, C))
 
 
-def add_without_cmfast(n: int) -> Any:
-    """Return a sum that Dask computes by itself, with which others are compared."""
-    y, p = labels(n), guesses(n)
-    return (y * 3 + p).sum()
-
-
-def count_frame(n: int) -> Any:
-    """Return the counts of a Dask DataFrame of n partitions."""
-    import dask.dataframe as dd
+def make_partition(k: int) -> Any:
+    """Return a partition of one row."""
     import pandas as pd
 
-    frame = pd.DataFrame({"site": np.zeros(n, int), "label": np.zeros(n, int), "guess": np.zeros(n, int)})
-    return cmfast.by(dd.from_pandas(frame, npartitions=n), "site", y_true="label", y_pred="guess")
+    return pd.DataFrame({"site": [0], "label": [k * 0], "guess": [0]})
+
+
+def frame(n: int) -> Any:
+    """Return a Dask DataFrame of n partitions, which tasks make."""
+    import dask.dataframe as dd
+
+    return dd.from_map(make_partition, range(n), meta=make_partition(0))
 
 
 def make_sets(n: int) -> Any:
@@ -90,10 +97,52 @@ def count_labelled_points(n: int, **options: Any) -> Any:
     return cmfast.cell_counts(points(n), labels(n), guesses(n), grid=GRID, n_classes=C, **options)
 
 
+def add_frame(n: int) -> Any:
+    """Return a sum of two columns of a Dask DataFrame."""
+    rows = frame(n)
+    return (rows["label"] * 3 + rows["guess"]).sum()
+
+
+def add_in_two_passes(n: int) -> Any:
+    """Return the sums of points minus their minima."""
+    X = points(n)
+    return (X - X.min(axis=0)).sum(axis=0)
+
+
+def make_matrix(every: Any, k: int) -> Any:
+    """Return a matrix in place of the k-th part of a block's result."""
+    del every
+    return np.full((1, C, C), k)
+
+
+def map_eight(n: int) -> Any:
+    """Return eight arrays, each a part of what one call gives for every block of matrices."""
+    every = matrices(n).map_blocks(list, dtype=object, meta=np.empty((0, 0, 0), object))
+    return [every.map_blocks(partial(make_matrix, k=k), dtype=np.int64, meta=np.empty((0, 0, 0))) for k in range(8)]
+
+
+# By name: a function of the number of chunks that returns lazy results, of Dask alone.
 BASE = "(y * 3 + p).sum()"
-# By name: a function of the number of chunks that returns lazy results.
+PLAIN: dict[str, Callable[[int], Any]] = {
+    BASE: lambda n: (labels(n) * 3 + guesses(n)).sum(),
+    "(y * 3 + p + w).sum()": lambda n: (labels(n) * 3 + guesses(n) + labels(n, np.float64)).sum(),
+    "(X.sum(1) + y * 3 + p).sum()": lambda n: (points(n).sum(axis=1) + labels(n) * 3 + guesses(n)).sum(),
+    "(X - X.min(0)).sum(0)": add_in_two_passes,
+    "M * (M + 1)": lambda n: matrices(n) * (matrices(n) + 1),
+    "eight maps of M": map_eight,
+    "(frame.y * 3 + frame.p).sum()": add_frame,
+}
+# The plain call that reads the same arrays as often.
+LIKE = {
+    "confusion_matrix, float weights": "(y * 3 + p + w).sum()",
+    "by": "(frame.y * 3 + frame.p).sum()",
+    "ipf": "eight maps of M",
+    "overlap": "M * (M + 1)",
+    "Grid.scott": "(X - X.min(0)).sum(0)",
+    "cell_counts": "(X.sum(1) + y * 3 + p).sum()",
+}
+# The same, of cmfast.
 CALLS: dict[str, Callable[[int], Any]] = {
-    BASE: add_without_cmfast,
     "confusion_matrix": lambda n: cmfast.confusion_matrix(labels(n), guesses(n), n_classes=C),
     "confusion_matrix, integer weights": lambda n: cmfast.confusion_matrix(
         labels(n), guesses(n), sample_weight=guesses(n) * 2, n_classes=C
@@ -104,13 +153,13 @@ CALLS: dict[str, Callable[[int], Any]] = {
     "confusion_matrix, groups": lambda n: cmfast.confusion_matrix(
         labels(n), guesses(n), groups=guesses(n) * 0, n_classes=C, n_groups=2
     ),
-    "by": count_frame,
+    "by": lambda n: cmfast.by(frame(n), "site", y_true="label", y_pred="guess"),
     "metrics.label_margins": lambda n: metrics.label_margins(labels(n), guesses(n), n_classes=C),
     "metrics.from_labels": lambda n: metrics.from_labels(labels(n), guesses(n), ["mcc", "recall"], n_classes=C),
-    "metrics.multilabel_tables": lambda n: metrics.multilabel_tables(matrices(n)[:, 0] - 1, matrices(n)[:, 1]),
+    "metrics.multilabel_tables": lambda n: metrics.multilabel_tables(indicators(n), indicators(n)),
     "metrics.compute": lambda n: metrics.compute(matrices(n), ["mcc", "recall"]),
     "metrics.mcc": lambda n: metrics.mcc(matrices(n)),
-    "metrics.roc_auc": lambda n: metrics.roc_auc(matrices(n)[:, 0], probabilities(n)),
+    "metrics.roc_auc": lambda n: metrics.roc_auc(indicators(n), probabilities(n)),
     "normalize": lambda n: cmfast.normalize(matrices(n), "row"),
     "bi_normalize": lambda n: cmfast.bi_normalize(matrices(n)),
     "ipf": lambda n: cmfast.ipf(matrices(n)),
@@ -150,10 +199,11 @@ def build(name: str, n: int) -> dict[str, Any]:
     """Build and optimise the graph of one call; return what it costs."""
     from distributed.protocol.pickle import dumps
 
-    CALLS[name](2)  # loads what it needs
+    call = (PLAIN | CALLS)[name]
+    call(2)  # loads what it needs
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     started = time.process_time()
-    found = CALLS[name](n)
+    found = call(n)
     built = time.process_time()
     graph = optimise(found)
     optimised = time.process_time()
@@ -220,28 +270,36 @@ def run_apart(name: str, n: int, limit_s: float) -> dict[str, Any] | None:
 
 
 def time_clusters(names: list[str], n: int, rounds: int) -> list[dict[str, Any]]:
-    """Return the CPU time per chunk of client and scheduler for every call, in turn with that of the plain sum."""
+    """Return the CPU time per chunk of client and scheduler for every call, in turn with those of Dask alone."""
     from distributed import Client, LocalCluster
 
     options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
-    times: dict[str, list[float]] = {name: [] for name in (BASE, *names)}
+    plain = dict.fromkeys([BASE, *(LIKE.get(name, BASE) for name in names)])
+    times: dict[str, list[float]] = {name: [] for name in (*plain, *names)}
+    calls = PLAIN | CALLS
     with LocalCluster(**options, silence_logs="ERROR") as cluster, Client(cluster) as client:
         for name in times:  # compiles, in the worker
-            client.gather(client.compute(list_collections(CALLS[name](4))))
+            client.gather(client.compute(list_collections(calls[name](4))))
         for _ in range(rounds):
             for name, own in times.items():
                 started = time.process_time()
-                client.gather(client.compute(list_collections(CALLS[name](n))))
+                client.gather(client.compute(list_collections(calls[name](n))))
                 own.append(time.process_time() - started)
-    base = times.pop(BASE)
+
+    def divide(name: str, other: str) -> float:
+        """Return how many times as long one call takes as another, in the median of the rounds."""
+        return median(mine / its for mine, its in zip(times[name], times[other], strict=True))
+
     return [
         {
             "call": name,
             "chunks": n,
-            "ms_per_chunk": 1e3 * median(own) / n,
-            "ratio": median(mine / other for mine, other in zip(own, base, strict=True)),
+            "ms_per_chunk": 1e3 * median(times[name]) / n,
+            "ratio": divide(name, BASE),
+            "like": LIKE.get(name, BASE),
+            "like_ratio": divide(name, LIKE.get(name, BASE)),
         }
-        for name, own in times.items()
+        for name in names
     ]
 
 
@@ -249,14 +307,14 @@ def main(argv: list[str] | None = None) -> int:
     """Build the graphs, print what they cost, and optionally write it as JSON."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.dask_graphs", description=__doc__)
     parser.add_argument("--smoke", action="store_true", help="few chunks, in seconds")
-    parser.add_argument("--calls", nargs="+", choices=list(CALLS), metavar="CALL", help="these calls only")
+    parser.add_argument("--calls", nargs="+", choices=[*PLAIN, *CALLS], metavar="CALL", help="these calls only")
     parser.add_argument("--chunks", nargs="+", type=int, default=SIZES, metavar="N")
     parser.add_argument("--limit", type=float, default=120, metavar="S", help="seconds after which a graph is given up")
     parser.add_argument("--cpu", type=int, metavar="N", help="also run each on a cluster, with N chunks")
     parser.add_argument("--rounds", type=int, default=7, help="runs of each on the cluster")
     parser.add_argument("--json", metavar="FILE")
     args = parser.parse_args(argv)
-    names = args.calls or list(CALLS)
+    names = args.calls or [*PLAIN, *CALLS]
     found: dict[str, Any] = {"machine": machine(), "graphs": [], "given_up": []}
     print(f"{'call':34} {'chunks':>7} {'build':>8} {'optimise':>8} {'peak':>8} {'tasks':>6} {'largest':>8}")
     for name in names:
@@ -274,9 +332,10 @@ def main(argv: list[str] | None = None) -> int:
             )
     if args.cpu or args.smoke:
         n, rounds = (20, 1) if args.smoke else (args.cpu, args.rounds)
-        found["cluster"] = time_clusters([name for name in names if name != BASE], n, rounds)
+        found["cluster"] = time_clusters([name for name in names if name in CALLS], n, rounds)
         for cost in found["cluster"]:
-            print(f"{cost['call']:34} {cost['ms_per_chunk']:6.2f} ms a chunk, {cost['ratio']:5.2f} times {BASE}")
+            like = "" if cost["like"] == BASE else f", {cost['like_ratio']:5.2f} times {cost['like']}"
+            print(f"{cost['call']:34} {cost['ms_per_chunk']:6.2f} ms a chunk, {cost['ratio']:5.2f} times {BASE}{like}")
     if args.json:
         Path(args.json).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     return 1 if found["given_up"] else 0

@@ -1,7 +1,7 @@
 """``python -m benchmarks.dask_memory``: cells that no worker holds, on two workers with the memory limits of Dask.
 
 Counts 5e7 points on ten axes, nearly all alone in their cell, in 64 parts on two workers of 600 MB, which Dask kills at
-95 % of that. ``--kill`` ends a worker amid the work. The result is compared with that of this process.
+95 % of that. ``--kill`` kills a worker amid the work. The result is compared with that of this process.
 """
 
 import argparse
@@ -20,6 +20,8 @@ import cmfast
 AXES, CELLS, C = 10, 32, 10
 GRID = cmfast.Grid([0.0] * AXES, [1.0] * AXES)
 TARGET = 0.15  # share of the memory that results may take before they go to disk: half is the process itself
+
+KILLED_AFTER_S = 20
 
 
 def make_rows(block: np.ndarray, n: int) -> np.ndarray:
@@ -67,7 +69,7 @@ def main() -> None:
     parser.add_argument("--chunks", type=int, default=100)
     parser.add_argument("--parts", type=int, default=64)
     parser.add_argument("--memory", default="600MB")
-    parser.add_argument("--kill", action="store_true", help="kill a worker after a third of the time of counting")
+    parser.add_argument("--kill", action="store_true", help=f"kill a worker after {KILLED_AFTER_S} s")
     args = parser.parse_args()
     n = args.points // args.chunks
     # Nothing of the C library's free memory is kept in a process, as Dask advises for small workers.
@@ -85,7 +87,7 @@ def main() -> None:
         start = time.perf_counter()
         future = client.compute(cmfast.gcm(count_lazily(n, args.chunks, args.parts), ["row", "bi"]))
         if args.kill:
-            killer = threading.Timer(20, os.kill, (next(iter(before.values())), signal.SIGKILL))
+            killer = threading.Timer(KILLED_AFTER_S, os.kill, (next(iter(before.values())), signal.SIGKILL))
             killer.start()
         found = future.result()
         seconds = time.perf_counter() - start

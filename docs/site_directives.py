@@ -107,7 +107,8 @@ def draw_figures(app: Sphinx, document: nodes.document) -> None:
     page = app.env.current_document.docname
     blocks = [block for block in document.findall(nodes.literal_block) if block.astext().startswith(">>>")]
     for block in blocks:  # an empty line ends the output of an example where doctest reads the page
-        block.children = [nodes.Text(block.astext().rstrip())]
+        block.rawsource = block.astext().rstrip()
+        block[:] = [nodes.Text(block.rawsource)]
     if not any(".plot(" in block.astext() for block in blocks):
         return
     from matplotlib import pyplot as plt  # noqa: TID251

@@ -12,6 +12,12 @@ from cmfast.metrics import METRICS
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "benchmarks" / "results"
 
+# What a table of `cmfast` begins with.
+NOTES = {
+    "Scaling": "For confusion matrices: ``bi_normalize`` removes class frequencies, ``normalize`` divides by sums.\n"
+    "For known sums: ``ipf`` returns the scaled matrix, ``ras`` only the factors.",
+    "Surveys, tables and maps": "For records, tables with any number of axes, and symmetric maps.",
+}
 # What users import, and what stands above its table.
 MODULES = {
     "cmfast.metrics": "Every metric of confusion matrices, of one or of millions. ``METRICS`` has a record of each;\n"
@@ -35,7 +41,7 @@ PARTS = {  # of `cmfast` itself
         "importance_weights",
         "estimate_for_target",
     ),
-    "Tables of any shape": (
+    "Surveys, tables and maps": (
         "ipf_nd",
         "ipf_cells",
         "rake",
@@ -51,9 +57,19 @@ PARTS = {  # of `cmfast` itself
 }
 
 
-def _table(title: str, names: list[str], mark: str = "-") -> list[str]:
+def _table(title: str, names: list[str], note: str = "") -> list[str]:
     entries = [f"   {name}" for name in names]
-    return [title, mark * len(title), "", ".. autosummary::", "   :toctree: generated", "", *entries, ""]
+    return [
+        title,
+        "-" * len(title),
+        "",
+        *([note, ""] if note else []),
+        ".. autosummary::",
+        "   :toctree: generated",
+        "",
+        *entries,
+        "",
+    ]
 
 
 def package() -> str:
@@ -63,7 +79,7 @@ def package() -> str:
     others = sorted(set(cmfast.__all__) - listed - modules - {"__version__"})
     lines = ["cmfast", "======", "", ".. currentmodule:: cmfast", ""]
     for title, names in PARTS.items():
-        lines += _table(title, list(names))
+        lines += _table(title, list(names), note=NOTES.get(title, ""))
     if others:
         lines += _table("Others", others)
     return "\n".join(lines)

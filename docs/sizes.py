@@ -90,6 +90,7 @@ JOBS: dict[str, tuple[Any, int, str, tuple[str, ...]]] = {
     "labels, npy": (labels, ROWS, ".npy", ROWS_OF),
     "labels, Parquet": (labels, ROWS, ".parquet", ("confusion", "@")),
     "labels, Arrow": (labels, ROWS, ".arrow", ("confusion", "@")),
+    "labels, Parquet in a store": (labels, ROWS, ".parquet", ("confusion", "file://@")),
     "labels, csv": (lines, LINES, ".csv", ("confusion", "@")),
     "labels of users, three of each, `metrics --by user`, Parquet": (users, 3 * USERS, ".parquet", BY),
     "matrices 10x10, `normalize`": (matrices, MATRICES, ".npy", ("normalize", "@", "-o", "@.out.npy", "--force")),
@@ -106,7 +107,8 @@ def measured() -> dict[str, Any]:
             few = min(FEW, n // 5)
             write(folder, "few", few)
             write(folder, "many", n)
-            command = [sys.executable, "-c", PROGRAM, f"few{suffix}", f"many{suffix}", *options, "--quiet"]
+            files = (str(folder / f"{name}{suffix}") for name in ("few", "many"))
+            command = [sys.executable, "-c", PROGRAM, *files, *options, "--quiet"]
             path = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
             subprocess.run(
                 command, cwd=folder, env=os.environ | {"PYTHONPATH": path}, check=True, stdout=subprocess.DEVNULL

@@ -1,7 +1,6 @@
 """Draw the small picture of each page that the indexes of the site show, when the site is built."""
 
 import json
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -26,7 +25,14 @@ PARTS = {
     "geometry": ("lengths.png", (0.0, 0.0, 1.0, 1.0)),
     "gradients": ("gradients.png", (0.0, 0.0, 0.48, 1.0)),
     "report": ("report.png", (0.0, 0.0, 1.0, 0.4)),
-    "reproduced": ("readme.png", (0.5, 0.0, 1.0, 1.0)),
+    "reproduced": ("reproduced.png", (0.0, 0.0, 1.0, 1.0)),
+    "rivals": ("rivals.png", (0.0, 0.0, 1.0, 0.5)),
+    "simulated_teams": ("simulated_teams.png", (0.0, 0.0, 1.0, 1.0)),
+    "cuda": ("cuda.png", (0.0, 0.0, 1.0, 0.6)),
+    "reference-cmfast.uncertainty": ("uncertainty_intervals.png", (0.0, 0.0, 1.0, 1.0)),
+    "reference-cmfast.conformal": ("conformal.png", (0.0, 0.0, 0.46, 1.0)),
+    "reference-cmfast.contingency": ("surfaces.png", (0.0, 0.0, 0.5, 0.5)),
+    "reference-cmfast.display": ("displays_orders.png", (0.5, 0.0, 1.0, 1.0)),
     "uncertainty": ("uncertainty_intervals.png", (0.0, 0.0, 1.0, 1.0)),
     "paired": ("uncertainty_paired.png", (0.0, 0.0, 1.0, 1.0)),
 }
@@ -129,20 +135,9 @@ def _times_ours() -> list[float]:
     return sorted(rival["ratio"] for job in jobs if job["job"] == "bi 0.9" for rival in job["rivals"])
 
 
-def _silent_errors() -> list[int]:
-    """Return the silent errors of each tool in the first table of a page."""
-    rows = re.findall(
-        r"^\|.*\| \**(\d+)\** \|$", (HERE / "rivals.md").read_text(encoding="utf-8").split("\n\n")[2], re.M
-    )
-    return [int(number) for number in rows]
-
-
 USUAL = ("accuracy", "balanced_accuracy", "f1_macro", "mcc", "kappa")
 DRAWN: dict[str, Callable] = {
-    "install": words("pip install cmfast"),
-    "getting_started": grids(M),
     "guide": margins,
-    "pictures-models_tutorial": grids(UNEQUAL, cmfast.bi_normalize(UNEQUAL)),
     "howto-many_matrices": grids(*np.random.default_rng(2).gamma(0.4, 1.0, (5, 4, 4))),
     "howto-raters": bars(_scores(("gwet_ac1", "kappa", "scott_pi", "kappa_linear")), [GREY, BLUE, GREY, BLUE]),
     "howto-epochs": grids(*_epochs()),
@@ -173,13 +168,14 @@ DRAWN: dict[str, Callable] = {
     "benchmarks": bars(_times_ours(), GREY, log=True),
     "scaling_proof": words("verdicts beside\nexact arithmetic"),
     "paired_sizes": curve(_errors()),
-    "rivals": bars(_silent_errors(), ORANGE),
-    "simulated_teams": words("teams, ranked"),
-    "cuda": words("kernel<<<grid, block>>>"),
     "errata": words("printed  →  correct"),
     "support": words("NumPy  torch  CuPy\nDask  xarray"),
-    "changelog": words(cmfast.__version__),
-    "contributing": words(".ci/run"),
+    "reference-cmfast": grids(UNEQUAL, cmfast.bi_normalize(UNEQUAL)),
+    "reference-cmfast.metrics": bars(_scores(USUAL), labels=USUAL),
+    "reference-cmfast.results": words("isinstance(result, ...)"),
+    "reference-cmfast.nn": words("loss.backward()"),
+    "reference-cmfast.compat.sklearn": words("sklearn.patch()"),
+    "reference-cmfast.compat.torchmetrics": words("MetricCollection"),
 }
 
 

@@ -1,11 +1,11 @@
 """Confusion matrices of Dask arrays: sum integer counts over the chunks, exactly even for float weights.
 
-Integer weights are summed in 32-bit halves, float weights as four 24-bit digits, so that no chunking changes a bit.
+Integer weights are summed in 32-bit halves, float weights as 24-bit digits, so that no chunking changes a bit.
 """
 
 from collections.abc import Callable
-from itertools import chain
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,10 +16,17 @@ from cmfast.kernels.shared import halves
 from cmfast.kernels.status import Status
 
 LEAST_SUMMED_BYTES = 8  # sums of narrower integers overflow int64, and raise, after 2**31 samples at the earliest
-SUMMED_DIGITS, SUMMED_DIGIT_BITS = (
-    4,
-    24,
-)  # digits of a float weight; the sum of a digit overflows int64, and raises, after 2**38 samples
+DIGIT_BITS = 24  # of float weights; the sum of a digit overflows int64, and raises, after 2**39 samples
+
+
+class _DigitSums(NamedTuple):
+    """Sums of float weights by digit, and the number of weights that are not finite, for each cell of the matrices.
+
+    `digits[k]` counts units of ``2**(DIGIT_BITS * k)``; digits that are zero everywhere are missing.
+    """
+
+    bad: Any
+    digits: dict[int, Any]
 
 
 def count_blocks(
@@ -45,13 +52,8 @@ def count_blocks(
     if dtype is None or (dtype.kind != "f" and dtype.itemsize < LEAST_SUMMED_BYTES):
         found = dask.sum_blocks(count, arrays, axes, **options)
     elif dtype.kind == "f":
-        top = dask.merge_parts(_find_largest, max, {"sample_weight": weight}, {"sample_weight": 0})
-        arrays = dask.recompute_after(arrays, top)
-        *digits, bad = dask.sum_blocks(
-            _count_digits, arrays, axes, known={"top": (top, np.float64(0))}, count=count, **options
-        )
-        digits = {f"d{k}": digit for k, digit in enumerate(digits)}
-        found = _join_digits(**digits, bad=bad, top=dask.da.from_delayed(top, (), np.float64), **rest)
+        join = partial(_join_digits, on_failure=on_failure)
+        found = dask.merge_blocks(_count_digits, _add_digits, join, arrays, axes, count=count, **options)
     else:
         low, high = dask.sum_blocks(_count_halves, arrays, axes, count=count, **options)
         return _join_halves(low, high, normalize=normalize, **rest)
@@ -66,12 +68,6 @@ def _count_halves(
         count(y_true, y_pred, sample_weight=half, groups=groups, **options)
         for half in halves.split_halves(sample_weight)
     )
-
-
-def _find_largest(sample_weight: Any) -> Any:
-    """Return the largest finite magnitude of the weights, 0 of none."""
-    sizes = abs(halves.replace_nonfinite(sample_weight))
-    return np.float64(float(sizes.max()) if sizes.size else 0)  # synchronises
 
 
 @lazy.accept_dask_arrays(low="CC", high="CC")
@@ -91,31 +87,34 @@ def _join_halves(
 
 
 def _count_digits(
-    y_true: Any, y_pred: Any, sample_weight: Any, groups: Any, *, top: Any, count: Callable[..., Any], **options: Any
-) -> tuple[Any, ...]:
-    """Count a chunk of labels once for every digit of float weights, and once for weights that are not finite.
-
-    The leading digit begins at the power of two above the largest weight, `top`; bits below 2**-96 of that power are
-    rounded off.
-    """
-    digits = halves.extract_digits(sample_weight, int(np.frexp(top)[1]), SUMMED_DIGITS, SUMMED_DIGIT_BITS)
+    y_true: Any, y_pred: Any, sample_weight: Any, groups: Any, *, count: Callable[..., Any], **options: Any
+) -> _DigitSums:
+    """Count a chunk of labels once for every digit of float weights, and once for weights that are not finite."""
     bad = (~np.isfinite(sample_weight)).astype(np.int8)
-    return tuple(count(y_true, y_pred, sample_weight=some, groups=groups, **options) for some in chain(digits, [bad]))
+    digits = {
+        k: count(y_true, y_pred, sample_weight=some, groups=groups, **options)
+        for k, some in halves.split_digits(sample_weight, DIGIT_BITS)
+    }
+    return _DigitSums(count(y_true, y_pred, sample_weight=bad, groups=groups, **options), digits)
 
 
-@lazy.accept_dask_arrays(d0="CC", d1="CC", d2="CC", d3="CC", bad="CC", top="")
-def _join_digits(
-    *, d0: Any, d1: Any, d2: Any, d3: Any, bad: Any, top: Any, on_failure: OnFailure, num_threads: int | None
-) -> Any:
+def _add_digits(parts: list[_DigitSums]) -> _DigitSums:
+    """Add up the digits of chunks."""
+    add = lazy.dask().add_arrays
+    numbers = sorted({k for part in parts for k in part.digits})
+    digits = {k: add([part.digits[k] for part in parts if k in part.digits]) for k in numbers}
+    return _DigitSums(add([part.bad for part in parts]), digits)
+
+
+def _join_digits(found: _DigitSums, *, on_failure: OnFailure) -> Any:
     """Join the summed digits of float weights into float64 sums, each rounded once."""
-    del num_threads
-    total: Any = 0
-    for digit in (d0, d1, d2, d3):
-        total = total * 2**SUMMED_DIGIT_BITS + adapter(digit).to_host(digit).astype(object)  # Python's integers
-    exponent = np.frexp(np.asarray(adapter(top).to_host(top), np.float64))[1] - SUMMED_DIGITS * SUMMED_DIGIT_BITS
-    with np.errstate(over="ignore"):
-        table = np.ldexp(np.asarray(total, np.float64), exponent[..., None, None])
-    wrong = (adapter(bad).to_host(bad) != 0) | ~np.isfinite(table)
+    bad = adapter(found.bad).to_host(found.bad)
+    digits = {k: adapter(some).to_host(some).ravel() for k, some in found.digits.items()}
+    none = np.zeros(bad.size, np.int64)
+    last, first = min(digits, default=0), max(digits, default=0)
+    columns = [digits.get(k, none) for k in range(first, last - 1, -1)]
+    table = halves.round_digit_sums(columns, DIGIT_BITS, DIGIT_BITS * last).reshape(bad.shape)
+    wrong = (bad != 0) | ~np.isfinite(table)
     spoilt = wrong.any(axis=(-2, -1))
     failures.report((spoilt * np.int8(Status.INVALID)).astype(np.int8), on_failure)
-    return adapter(d0).send(np.where(spoilt[..., None, None], np.nan, table), d0)
+    return adapter(found.bad).send(np.where(spoilt[..., None, None], np.nan, table), found.bad)

@@ -1,7 +1,8 @@
-"""Read the header and ranges of rows of npy objects in stores; the format is that of NumPy's `numpy.lib.format`."""
+"""Read the header and ranges of rows of npy objects in stores."""
 
-import ast
+import io
 import math
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from cmfast._files.scratch import Scratch, check_free_bytes
 from cmfast._files.stores import RANGE_BYTES, RangedFile, Url
 
 HEAD_BYTES = 1 << 12  # of the first request: almost every header is shorter
+READERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
 class _NpyHeader(NamedTuple):
@@ -55,23 +57,22 @@ def read_rows(url: Url, rows: tuple[int, int] | None = None) -> np.ndarray:
 def _read_header(file: RangedFile) -> _NpyHeader:
     """Read the header of an npy object; raise FileError unless the object holds all of its numbers or texts."""
     url = file.url
-    head = file.read(HEAD_BYTES)
-    if not head.startswith(b"\x93NUMPY"):
+    head = io.BufferedReader(file, HEAD_BYTES)
+    if not head.peek().startswith(np.lib.format.MAGIC_PREFIX):
         raise FileError(url, "is no npy file")
-    with tables.catch_reader_errors(url, "damaged npy file"):
-        start = 10 if head[6] == 1 else 12
-        place = start + int.from_bytes(head[8:start], "little")
-        if place > file.size:
-            raise FileError(url, "the file is shorter than its header says; was it copied whole?")
-        head += file.read(max(place - len(head), 0))
-        said = ast.literal_eval(head[start:place].decode("latin1" if head[6] < 3 else "utf-8"))
-        shape, dtype = tuple(map(int, said["shape"])), np.lib.format.descr_to_dtype(said["descr"])
-        found = _NpyHeader(shape, dtype, bool(said["fortran_order"]) and len(shape) > 1, place)
+    with tables.catch_reader_errors(url, "damaged npy file"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # about old headers, and syntax warnings about damaged ones
+        version = np.lib.format.read_magic(head)
+        if version not in READERS:
+            raise FileError(url, f"is npy of version {version[0]}.{version[1]}; save an array of numbers or texts")
+        shape, is_fortran, dtype = READERS[version](head)
+        found = _NpyHeader(shape, dtype, is_fortran and len(shape) > 1, head.tell())
+    head.detach()  # otherwise it closes the file
     if dtype.hasobject:
         raise FileError(url, "holds Python objects, not numbers; cmfast never unpickles")
     number = math.prod(shape)
     if min(shape, default=0) < 0 or (number and not dtype.itemsize):
         raise FileError(url, f"damaged npy file (holds {number:,} elements of {dtype.itemsize} bytes)")
-    if place + number * dtype.itemsize > file.size:
+    if found.place + number * dtype.itemsize > file.size:
         raise FileError(url, "the file is shorter than its header says; was it copied whole?")
     return found

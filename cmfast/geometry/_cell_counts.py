@@ -1,5 +1,6 @@
 """Count points per (cell, label, prediction), and sum weights per (cell, group)."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, overload
 
@@ -132,13 +133,16 @@ def cell_counts(
         n_parts = _cell_partition.validate_n_parts(n_parts)
     if lazy.are_lazy(X, y_true, y_pred):
         arrays = {"X": X, "y_true": y_true, "y_pred": y_pred}
-        return _count_chunks(arrays, grid=grid, n_parts=n_parts, n_classes=n_classes, **options)
+        merge = partial(merge_chunks, n_parts=n_parts)
+        return merge_counted_chunks(cell_counts, merge, arrays, grid, n_parts, n_classes=n_classes, **options)
     cells = _binning.count(adopt_labelled_points(X, y_true, y_pred), grid, n_classes=n_classes, **options)
     return cells if n_parts is None else cells.deal(n_parts)
 
 
-def _count_chunks(arrays: dict[str, Any], *, grid: Any, n_parts: int | None, **options: Any) -> Any:
-    """Return the Delayed counts of Dask arrays, merged over the chunks."""
+def merge_counted_chunks(
+    count: Callable[..., Any], merge: Any, arrays: dict[str, Any], grid: Any, n_parts: int | None = None, **options: Any
+) -> Any:
+    """Return the Delayed merge of what `count` finds in the chunks of Dask arrays; of `n_parts` each, a list."""
     labels.check_known(n_classes=options["n_classes"])
     known: dict[str, Any] = {}
     if lazy.is_delayed(grid):
@@ -148,14 +152,13 @@ def _count_chunks(arrays: dict[str, Any], *, grid: Any, n_parts: int | None, **o
     else:
         options["grid"] = grid
     cores = {"X": 1, "y_true": 0, "y_pred": 0}
-    merge = partial(_merge_chunks, n_parts=n_parts)
     if n_parts is None:
-        return lazy.dask().merge_parts(cell_counts, merge, arrays, cores, known=known, **options)
+        return lazy.dask().merge_parts(count, merge, arrays, cores, known=known, **options)
     options["n_parts"] = n_parts
-    return lazy.dask().merge_shards(cell_counts, merge, arrays, cores, n_parts, known=known, **options)
+    return lazy.dask().merge_shards(count, merge, arrays, cores, n_parts, known=known, **options)
 
 
-def _merge_chunks(parts: list[CellCounts], n_parts: int | None) -> CellCounts:
+def merge_chunks(parts: list[CellCounts], n_parts: int | None = None) -> CellCounts:
     """Merge the counts of chunks; raise MemoryError that names `n_parts` if memory does not hold the result."""
     try:
         return CellCounts.merge(parts)

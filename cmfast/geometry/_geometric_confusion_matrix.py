@@ -11,7 +11,7 @@ from cmfast._core.usual_options import explain_options
 from cmfast.counting import confusion_matrix
 from cmfast.geometry import _binning
 from cmfast.geometry._cell_accumulator import count_in_parts
-from cmfast.geometry._cell_counts import cell_counts
+from cmfast.geometry._cell_counts import cell_counts, merge_chunks, merge_counted_chunks
 from cmfast.geometry._cells import CellCounts
 from cmfast.geometry._diagnostics import GcmDiagnostics, compute_shapes, make_diagnostics, warn_if_uninformative
 from cmfast.geometry._grid import Grid
@@ -251,10 +251,29 @@ def _delay_result(
     if not given:
         validate.choice("grid", grid, RULES, "a cmfast.Grid or ")
     cells_of = grid if given else getattr(Grid, str(grid))(arrays["X"], **quiet)
-    cells = cell_counts(**arrays, grid=cells_of, n_classes=n_classes, progress=progress, **quiet)
-    M = confusion_matrix(arrays["y_true"], arrays["y_pred"], n_classes=n_classes, num_threads=num_threads)
+    options = {"n_classes": n_classes, "progress": progress, **quiet}
+    found = merge_counted_chunks(_count_chunk, _merge_chunks, arrays, cells_of, **options)
     asked |= {"num_threads": num_threads}
-    return lazy.dask().call_delayed(finish_lazy_result, cells, M, rng, has_grid=given, **asked)
+    return lazy.dask().call_delayed(_finish_chunks, found, rng, has_grid=given, **asked)
+
+
+def _count_chunk(
+    X: Array, y_true: Array, y_pred: Array, *, n_classes: int, num_threads: int | None, **options: Any
+) -> tuple[CellCounts, Array]:
+    """Return the cell counts and the confusion matrix of one chunk of points."""
+    common: dict[str, Any] = {"n_classes": n_classes, "num_threads": num_threads}
+    return cell_counts(X, y_true, y_pred, **common, **options), confusion_matrix(y_true, y_pred, **common)
+
+
+def _merge_chunks(parts: list[tuple[CellCounts, Array]]) -> tuple[CellCounts, Array]:
+    """Merge the cell counts and add up the confusion matrices of chunks."""
+    cells, matrices = zip(*parts, strict=True)
+    return merge_chunks(list(cells)), lazy.dask().add_arrays(matrices)
+
+
+def _finish_chunks(found: tuple[CellCounts, Array], rng: Any, **options: Any) -> GcmResult:
+    """Return the result from the merged counts of all chunks."""
+    return finish_lazy_result(*found, rng, **options)
 
 
 def finish_lazy_result(cells: CellCounts, M: Any, rng: Any, *, has_grid: bool, **asked: Any) -> GcmResult:

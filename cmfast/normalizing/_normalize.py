@@ -70,6 +70,8 @@ def normalize(
 ) -> Any:
     """Normalise confusion matrices by total, row sums, column sums, or both (bi-normalisation).
 
+    Use it to choose a normalisation by its name; for known row and column sums use :func:`ipf`.
+
     Parameters
     ----------
     M : array, shape (..., R, C)
@@ -416,6 +418,7 @@ def bi_normalize(
 ) -> Any:
     """Scale confusion matrices so that every row and every column sums to one (bi-normalisation, doubly stochastic).
 
+    Use it if classes differ in frequency; for other sums use :func:`ipf`.
     Returns the matrix of :func:`ipf` without targets. It answers: which confusion matrix would the classifier have if
     all classes were equally frequent and equally often predicted? It is the doubly stochastic matrix closest to `M` in
     Kullback-Leibler divergence.

@@ -108,6 +108,7 @@ def ipf(
 ) -> ScalingResult[Any, Any]:
     """Scale rows and columns of nonnegative matrices to given sums (iterative proportional fitting).
 
+    Use it if you know the sums; to remove class frequencies use :func:`bi_normalize`, for factors alone :func:`ras`.
     The result is the matrix closest to `M` in Kullback-Leibler divergence among those with these sums.
 
     Parameters
@@ -285,7 +286,7 @@ def ras(
 ) -> ScalingResult[Any, Any]:
     """Compute the row and column factors that scale nonnegative matrices to given sums (RAS).
 
-    As :func:`ipf`, but no scaled matrix is written: `ScalingResult.matrix` is None.
+    Use it if you need the factors alone; :func:`ipf` returns the scaled matrix, too. `ScalingResult.matrix` is None.
 
     Parameters
     ----------

@@ -84,7 +84,7 @@ pair = uncertainty.paired_counts(truth, new, old)
 compared = uncertainty.compare(pair, names, rng=0)
 for comparison in compared.values():
     print(comparison)
-uncertainty.ComparisonDisplay.from_comparisons(compared).plot()
+display.ComparisonDisplay.from_comparisons(compared).plot()
 
 # %%
 # 4. See where they differ

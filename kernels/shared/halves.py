@@ -55,6 +55,20 @@ def extract_digits(x: Any, exponent: Any, number: int, bits: int) -> Iterator[An
         rest = rest - whole
 
 
+def split_digits(x: Any, bits: int) -> Iterator[tuple[int, Any]]:
+    """Yield the nonzero digits of floats, as int64 with the sign of the float, by number; NaN and infinities have none.
+
+    Digit k counts units of ``2**(bits * k)`` and is below ``2**bits`` in magnitude. The highest comes first, and the
+    digits of a float add up to it exactly.
+    """
+    rest = replace_nonfinite(x.astype(np.float64))
+    while top := float(abs(rest).max()) if rest.size else 0.0:  # synchronises
+        k = (int(np.frexp(top)[1]) - 1) // bits
+        whole = np.trunc(np.ldexp(rest, -bits * k))
+        yield k, whole.astype(np.int64)
+        rest = rest - np.ldexp(whole, bits * k)
+
+
 def round_digit_sums(columns: list[np.ndarray], bits: int, exponent: int) -> np.ndarray:
     """Return the sums (n,) whose digits were summed, the last times ``2**exponent``, each rounded once to float64."""
     top, bottom = 2 ** max(exponent, 0), 2 ** max(-exponent, 0)

@@ -1,6 +1,7 @@
 """Objects of stores: read twice at most, in ranges of what is used; failing reads are repeated, then named."""
 
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from cmfast.cli.commands._gcm import _parts
 fsspec = pytest.importorskip("fsspec")
 pa = pytest.importorskip("pyarrow")
 from fsspec.implementations.memory import MemoryFileSystem  # noqa: E402
-from pyarrow import parquet  # noqa: E402
+from pyarrow import csv, feather, parquet  # noqa: E402
 
 RNG = np.random.default_rng(23)
 N = 3000
@@ -115,6 +116,25 @@ def test_points_of_a_store_are_read_twice_at_most(store, run, options, most):
     assert want[0] == 0
     assert run("gcm", parts, *POINTS, *options) == want
     assert len(Counted.reads) == 20 * most
+    assert count_reads() == (most, most)
+
+
+@pytest.mark.parametrize(
+    ("suffix", "command", "most"),
+    [
+        ("csv", ("confusion", "--true", "y", "--pred", "p", "--json"), 1),
+        ("arrow", ("confusion", "--true", "y", "--pred", "p", "--json"), 1),
+        ("arrow", ("gcm", *POINTS), 2),
+    ],
+)
+def test_other_tables_are_read_as_often(store, run, suffix, command, most):
+    write = {"csv": csv.write_csv, "arrow": partial(feather.write_feather, compression="uncompressed")}[suffix]
+    write(table(), f"one.{suffix}")
+    for k in range(3):
+        write(table(slice(N * k // 3, N * (k + 1) // 3)), f"part.{suffix}")
+        store.pipe(f"/bucket/parts/{k}.{suffix}", Path(f"part.{suffix}").read_bytes())
+    name, *options = command
+    assert run(name, "counted://bucket/parts", *options) == run(name, f"one.{suffix}", *options)
     assert count_reads() == (most, most)
 
 
@@ -251,7 +271,7 @@ def test_a_read_that_fails_again_and_again_is_named(store, run):
     ("data", "what"),
     [
         (b"no array", "is no npy file"),
-        (b"\x93NUMPY\x01\x00\xff\xff{", "the file is shorter than its header says"),
+        (b"\x93NUMPY\x01\x00\xff\xff{", "damaged npy file (EOF: reading array header"),
         (b"\x93NUMPY\x01\x00\x04\x00{1: ", "damaged npy file"),
     ],
 )

@@ -1,6 +1,7 @@
 """Every public function that takes arrays: it is lazy with those of Dask, or is named here and says why it is not."""
 
 import re
+import sys
 import warnings
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
@@ -66,6 +67,12 @@ OF_SETS = {  # arrays of another call are Dask's too; tests/core/test_dask_confo
     "PredictionSets.coverage",
     "PredictionSets.coverage_by_size",
 }
+# What merges samples; all others take a batch, block by block.
+SAMPLES = {
+    "Grid.regular", "Grid.scott", "Projection.transform", "cell_counts", "conformal.score_histogram",
+    "conformal.scores", "confusion_matrix", "geometric_confusion_matrix", "metrics.from_labels",
+    "metrics.label_margins", "metrics.multilabel_tables", "pca", "sparse_histogram", "uncertainty.paired_counts",
+}  # fmt: skip
 NAMES = [name for name, entry in ENTRIES.items() if entry.arrays and name not in OF_SETS]
 
 
@@ -109,3 +116,42 @@ def test_it_refuses_them_by_name(name):
     assert name in NAMES
     with pytest.raises(TypeError, match=rf"^{re.escape(name)}: .*(is a lazy dask|from dask)"):
         called(name)
+
+
+def repeat(x, n, name):
+    """Return an array n times, each in its own chunk: as further samples, or as the elements of a batch."""
+    x = np.asarray(x)
+    if name in SAMPLES:
+        return da.from_array(np.tile(x, (n, *(1,) * (x.ndim - 1))), chunks=x.shape)
+    return da.from_array(np.broadcast_to(x, (n, *x.shape)), chunks=(1, *x.shape))
+
+
+def count_operations(name, n):
+    """Return the number of calls of functions while the graph for n chunks is built and optimised."""
+    entry, found = ENTRIES[name], 0
+    arrays = {key: x if key in STAY.get(name, ()) else repeat(x, n, name) for key, x in entry.arrays.items()}
+
+    def note(frame, event, arg):
+        nonlocal found
+        found += event in {"call", "c_call"}
+
+    sys.setprofile(note)
+    try:
+        dask.optimize(call(entry, **{**arrays, **NEEDED.get(name, {})}))
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+@pytest.mark.exhaustive
+def test_graphs_are_built_by_linearly_many_operations():
+    """Twice as many chunks take twice as many operations more: four times as many show a square."""
+    wrong = {}
+    for name in sorted(set(NAMES) - set(REFUSED)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            count_operations(name, 4)  # imports
+            few, more, most = (count_operations(name, n) for n in (32, 64, 128))
+        if most - more > 2.2 * (more - few) + 2000 or more <= few:
+            wrong[name] = few, more, most
+    assert not wrong

@@ -148,9 +148,9 @@ def test_sums_beyond_int64_are_zero_and_reported():
         found.compute()
 
 
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
-def test_sums_of_floats_are_rounded_once(dtype):
-    weight = (RNG.normal(size=N) * 10.0 ** RNG.integers(-9, 9, N)).astype(dtype)
+@pytest.mark.parametrize(("dtype", "widest"), [(np.float64, 9), (np.float32, 9), (np.float64, 300)])
+def test_sums_of_floats_are_rounded_once(dtype, widest):
+    weight = (RNG.normal(size=N) * 10.0 ** RNG.integers(-widest, widest, N)).astype(dtype)
     want = [[math.fsum(weight[(i == Y) & (j == P)]) for j in range(4)] for i in range(4)]
     for chunks in CHUNKS:
         y, p, w = lazy(Y, P, weight, chunks=chunks)

@@ -1,6 +1,7 @@
 """What a console and a notebook show of a display: one line, and the picture unless it was drawn already."""
 
 import base64
+import html
 import sys
 
 import matplotlib as mpl
@@ -38,6 +39,8 @@ def test_one_line_and_a_picture(name):
     assert "\n" not in repr(found)
     assert len(repr(found)) < 120
     shown = found._repr_html_()
+    assert shown.endswith("</figcaption></figure>")
+    assert html.unescape(shown.partition("<figcaption>")[2].partition("<")[0]) in repr(found)
     _, _, encoded = shown.partition('src="data:image/png;base64,')
     assert base64.b64decode(encoded.partition('"')[0]).startswith(b"\x89PNG")
     assert pyplot.get_fignums() == open_before

@@ -761,7 +761,10 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "ConfusionCounts.compute": OF_CLASSES,
     "ConfusionCounts.table": OF_CLASSES,
     "ConfusionCounts.interval": {
-        "others": {"on_failure": "ignore"}, "wrong": {"on_failure": ("nonsense", 1)}, "free": (*OF_CLASSES["free"], "method")},
+        "others": {"on_failure": "ignore"},
+        "wrong": {"on_failure": ("nonsense", 1)},
+        "free": (*OF_CLASSES["free"], "method"),
+    },
     "ConfusionCounts.bi_normalize": {"others": {"smoothing": 0.5}},
     "ConfusionCounts.plot": {"free": (*PLOTTED["free"], "order")},
     "ConfusionCounts.group": {

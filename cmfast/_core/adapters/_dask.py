@@ -1,6 +1,8 @@
 """Adapter of Dask arrays: one task per block, each calling the public function; kernels are those of the blocks."""
 
+import gc
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from inspect import BoundArguments, Parameter, signature
@@ -141,8 +143,8 @@ def call(function: Callable[..., Any], positional: tuple[str, ...], values: dict
 class BlockCalls(NamedTuple):
     """Calls of a function for every block of a loop over leading axes.
 
-    `every` has the lazy results, on the `n_loop` loop axes and others of one block each; `sample` is a result on
-    arrays of size 0.
+    `every` has the lazy results, on the `n_loop` loop axes and, if arrays have core axes, one more of one block;
+    `sample` is a result on arrays of size 0.
     """
 
     name: str
@@ -189,6 +191,8 @@ def make_block_tasks(
         _check_chunks(key, x, cores[key])
         pairs += [x, (*range(n_loop - len(shapes[key]), n_loop), *(next(fresh) for _ in range(cores[key])))]
     chunks, pairs[::2] = unify_chunks(*pairs)
+    # One axis stands for all core axes, which are in one block: Dask builds lists of blocks for every axis left out.
+    pairs[1::2] = (tuple(min(k, n_loop) for k in own) for own in pairs[1::2])
     sizes = tuple(chunks[k] for k in range(n_loop))
     options = values | dict.fromkeys(arrays)
     if options.get("num_threads") is None and _takes_threads(function):
@@ -196,8 +200,8 @@ def make_block_tasks(
     shape = tuple(map(sum, sizes)) if numbers else ()
     block = Block(function, name, positional, options, tuple(arrays), tuple(known), numbers, shape, is_part)
     first = chain.from_iterable((value, None) for value, _ in known.values())
-    # The result keeps the core axes, because Dask fuses no inputs into a task that contracts axes.
-    axes = tuple(range(next(fresh)))
+    # The result keeps that axis, because Dask fuses no inputs into a task that contracts axes.
+    axes = tuple(range(min(next(fresh), n_loop + 1)))
     every = da.blockwise(
         block, axes, Places(sizes), axes[:n_loop], *pairs, *first,
         token=name, dtype=object, meta=np.empty((0,) * len(axes), object), align_arrays=False, concatenate=None,
@@ -325,10 +329,14 @@ def _make_empty_batch(x: Any, n_core: int) -> Any:
 def _result_array(found: BlockCalls, k: int, leaf: Any, core: tuple[int, ...]) -> Any:
     """Return result number `k` of all blocks as a Dask array with dtype of `leaf` and shape `core` after the batch."""
     loop, axes = tuple(range(found.n_loop)), tuple(range(found.every.ndim))
-    fresh = {len(axes) + axis: n for axis, n in enumerate(core)}
+    own = tuple(len(loop) + axis for axis in range(len(core)))
+    sizes = dict(zip(own, core, strict=True))
+    is_kept = len(own) > 0 and own[0] in axes  # the first core axis of the result, in place of that of the calls
+    options = {"adjust_chunks": {own[0]: sizes.pop(own[0])}} if is_kept else {}
     meta = np.empty_like(leaf, shape=(0,) * (len(loop) + len(core)))
-    take = partial(_take_result, k=k, depth=len(axes) - len(loop))  # literals would be substituted in every task
-    return da.blockwise(take, (*loop, *fresh), found.every, axes, new_axes=fresh, meta=meta, token=found.name)
+    # literals would be substituted in every task
+    take = partial(_take_result, k=k, depth=0 if is_kept else len(axes) - len(loop))
+    return da.blockwise(take, (*loop, *own), found.every, axes, new_axes=sizes, meta=meta, token=found.name, **options)
 
 
 def _take_result(found: list[Any], k: int, depth: int) -> Any:
@@ -343,23 +351,52 @@ def sum_blocks(
     arrays: dict[str, Any],
     n_samples: int | None,
     cores: dict[str, int] | None = None,
-    *,
-    known: dict[str, tuple[Any, Any]] | None = None,
     **values: Any,
 ) -> Any:
     """Sum the integer results of `function` over all chunks; samples are the last axes of the arrays.
 
     `cores` gives the number of core axes after the sample axes, by default 0. Results must be integers, so that the
     order of addition does not matter; of int8 statuses the maximum is taken. Computing raises OverflowError where a sum
-    overflows int64. `known` as for :func:`merge_parts`.
+    overflows int64.
+    """
+    return merge_blocks(function, _sum_results, None, arrays, n_samples, cores, **values)
+
+
+def merge_blocks(
+    function: Callable[..., Any],
+    merge: Callable[[list[Any]], Any],
+    finish: Callable[[Any], Any] | None,
+    arrays: dict[str, Any],
+    n_samples: int | None,
+    cores: dict[str, int] | None = None,
+    **values: Any,
+) -> Any:
+    """Merge the results of `function` over all chunks, and return the arrays that `finish` makes of them.
+
+    All else as for :func:`sum_blocks`.
     """
     cores = cores or dict.fromkeys(arrays, 0)
     loops = {name: x.shape[: x.ndim - cores[name]] for name, x in _select_lazy(arrays, cores).items()}
     _check_samples({name: loop[-(n_samples or len(loop)) :] for name, loop in loops.items()})
-    found = make_block_tasks(function, (), arrays | values, cores, _make_no_samples, known=known, is_part=True)
+    found = make_block_tasks(function, (), arrays | values, cores, _make_no_samples, is_part=True)
     n_batch = 0 if n_samples is None else found.n_loop - n_samples
-    merged = found._replace(every=_merge_blocks(found, _sum_results, n_batch), n_loop=n_batch)
-    return _split_results(merged, n_batch)
+    every, sample = _merge_blocks(found, merge, n_batch), found.sample
+    if finish is not None:
+        loop, sample = tuple(range(n_batch)), finish(sample)
+        step = partial(_finish_block, finish, found.name)
+        every = da.blockwise(
+            step, loop, Places(every.chunks), loop, every, loop,
+            token=found.name, dtype=object, meta=every._meta, align_arrays=False,
+        )  # fmt: skip
+    return _split_results(found._replace(every=every, n_loop=n_batch, sample=sample), n_batch)
+
+
+def _finish_block(
+    finish: Callable[[Any], Any], name: str, place: tuple[tuple[float, ...], ...], found: list[Any]
+) -> list[Any]:
+    """Return the result of `finish` for the merged result at a place of the batch, in a list."""
+    with caller.set_task(name, _describe_place(place)):
+        return [finish(*found)]
 
 
 def _check_samples(sizes: dict[str, tuple[float, ...]]) -> None:
@@ -373,12 +410,12 @@ def _check_samples(sizes: dict[str, tuple[float, ...]]) -> None:
 
 def _sum_results(parts: list[Any]) -> Any:
     """Add up results of blocks, array by array; of int8 statuses take the maximum."""
-    leaves = zip(*map(iterate_arrays, parts), strict=True)
-    return replace_arrays(parts[0], (_sum_arrays(np.stack(some)) for some in leaves))
+    return replace_arrays(parts[0], map(add_arrays, zip(*map(iterate_arrays, parts), strict=True)))
 
 
-def _sum_arrays(x: Any) -> Any:
-    """Sum arrays, stacked, of integers; take the maximum of int8 statuses."""
+def add_arrays(arrays: Iterable[Any]) -> Any:
+    """Add up arrays of integers; take the maximum of int8 statuses."""
+    x = np.stack(list(arrays))
     return (_take_largest if x.dtype == np.int8 else _sum_integers)(x, axis=0, keepdims=False)
 
 
@@ -415,9 +452,10 @@ def merge_parts(
 
     `known` maps names to Delayed values, each with an example of its type for validating the arguments.
     """
-    found = _call_parts(function, arrays, cores, values, known or {})
-    (merged,) = _merge_blocks(found, merge, 0).to_delayed().ravel()
-    return delayed(WorkerTask(_unwrap_single), pure=True)(merged)
+    with _pause_collection():
+        found = _call_parts(function, arrays, cores, values, known or {})
+        (merged,) = _delay_results(_merge_blocks(found, merge, 0), known or {})
+    return merged
 
 
 def merge_shards(
@@ -434,10 +472,42 @@ def merge_shards(
 
     `function` returns a list of `n` results per part of the points. All else as for :func:`merge_parts`.
     """
-    found = _call_parts(function, arrays, cores, values, known or {})
-    merged = _merge_blocks(found, merge, 0, n)
-    unwrap = delayed(WorkerTask(_unwrap_single), pure=True)
-    return list(map(unwrap, merged.to_delayed()))
+    with _pause_collection():
+        found = _call_parts(function, arrays, cores, values, known or {})
+        return _delay_results(_merge_blocks(found, merge, 0, n), known or {})
+
+
+@contextmanager
+def _pause_collection() -> Iterator[None]:
+    """In this block, do not look for reference cycles: among the objects of a large graph that takes most of the time.
+
+    The collector is on again when the last of several threads leaves the block.
+    """
+    is_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if is_on:
+            gc.enable()
+
+
+def _delay_results(merged: Any, known: dict[str, tuple[Any, Any]]) -> list[Any]:
+    """Return the elements of an array of merged results as a list of Delayed.
+
+    The graphs of `known` values are left as they are: those of earlier passes have been optimised already.
+    """
+    earlier = [value for value, _ in known.values()]
+    done = {layer for value in earlier for layer in value.dask.layers}
+    layers = {layer: tasks for layer, tasks in merged.dask.layers.items() if layer not in done}
+    graph = HighLevelGraph(layers, {layer: merged.dask.dependencies[layer] - done for layer in layers})
+    keys = [(merged.name, *place) for place in product(*map(range, merged.numblocks))]
+    tasks = dict(da.optimize(graph, keys))
+    name, unwrap = f"{merged.name}-delayed", WorkerTask(_unwrap_single)
+    made = [(name, k) for k in range(len(keys))]
+    tasks |= {own: Task(own, unwrap, TaskRef(key)) for own, key in zip(made, keys, strict=True)}
+    graph = HighLevelGraph.from_collections(name, tasks, dependencies=earlier)
+    return [Delayed(key, graph, layer=name) for key in made]
 
 
 def _call_parts(
@@ -489,14 +559,23 @@ def merge_tree(merge: Callable[[list[Any]], Any], parts: list[Any]) -> Any:
 
 
 def merge_partitions(function: Callable[..., Any], merge: Callable[[list[Any]], Any], frame: Any, *args: Any) -> Any:
-    """Merge the results of ``function(partition, k, *args)`` on all partitions of a Dask DataFrame in a tree."""
-    parts, name = frame.to_delayed(), caller.name()
-    layer = f"{name}-{tokenize(function, name, [part.key for part in parts], args)}"
-    step = WorkerTask(partial(_call_partition, function, args))
-    tasks: dict[Any, Any] = {(layer, k): Task((layer, k), step, TaskRef(part.key), k) for k, part in enumerate(parts)}
-    graphs = {id(part.dask): part for part in parts}  # one for all partitions, which Dask would merge again and again
-    graph = HighLevelGraph.from_collections(layer, tasks, dependencies=list(graphs.values()))
-    return merge_tree(merge, [Delayed(key, graph, layer=layer) for key in tasks])
+    """Merge the results of ``function(partition, k, *args)`` on all partitions of a Dask DataFrame in a tree.
+
+    A partition is read, or taken out of the graph, by the task that calls the function.
+    """
+    with _pause_collection():
+        parts, name = frame.to_delayed(), caller.name()
+        layer = f"{name}-{tokenize(function, name, [part.key for part in parts], args)}"
+        step = WorkerTask(partial(_call_partition, function, args))
+        tasks: dict[Any, Any] = {
+            (layer, k): Task((layer, k), step, TaskRef(part.key), k) for k, part in enumerate(parts)
+        }
+        # one graph for all partitions, which Dask would merge again and again
+        graphs = {id(part.dask): part for part in parts}
+        graph = HighLevelGraph.from_collections(layer, tasks, dependencies=list(graphs.values()))
+        merged = merge_tree(merge, [Delayed(key, graph, layer=layer) for key in tasks])
+        tasks = dict(da.optimize(merged.dask, [merged.key]))
+        return Delayed(merged.key, HighLevelGraph.from_collections(merged.key, tasks, dependencies=()))
 
 
 def _call_partition(function: Callable[..., Any], args: tuple[Any, ...], part: Any, k: int) -> Any:
