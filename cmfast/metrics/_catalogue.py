@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal, NamedTuple, TypeAlias, cast, get_args
 
 from cmfast.kernels.shared.metric_formulas import CHANCE, Value
@@ -145,6 +146,12 @@ def add_metric(metric: Metric, *, parameter: bool = False) -> Metric:
                 group = BINARY if form.binary else GROUPS["per_class" if form.per_class else "scalars"]
                 group.append(cast(MetricName, full))
     return metric
+
+
+@cache
+def list_group(name: str) -> tuple[MetricName, ...]:
+    """Return the names that the name of a group stands for; always the same tuple, which plans are cached by."""
+    return tuple(GROUPS[name])
 
 
 LARGEST_BETA = 1e100  # its square times any count is finite; a larger beta gives the same value

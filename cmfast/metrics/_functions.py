@@ -391,9 +391,9 @@ add_metric(one_vs_rest_row("mcc", Value.MCC, "mcc of the 2x2 table", "as mcc", l
 
 METRICS = tuple(_catalogue.METRICS)
 """All metrics."""
-SCALARS = tuple(_catalogue.GROUPS["scalars"])
+SCALARS = _catalogue.list_group("scalars")
 """Names of the metrics that give one number for a matrix of any size."""
-PER_CLASS = tuple(_catalogue.GROUPS["per_class"])
+PER_CLASS = _catalogue.list_group("per_class")
 """Names of the metrics that give one number per class."""
 BINARY = tuple(_catalogue.BINARY)
 """Names of the metrics that only 2x2 matrices have."""
