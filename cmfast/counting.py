@@ -126,7 +126,7 @@ def confusion_matrix(
     whole_floats: bool = False,
     sparse: bool = False,
     normalize: Method | None = None,
-    on_failure: OnFailure = None,
+    on_failure: OnFailure = "warn",
     num_threads: int | None = None,
 ) -> Any:
     """Count how often each true class was predicted as each class.
@@ -161,11 +161,10 @@ def confusion_matrix(
         samples of one axis on the host, without `groups` and `normalize`. :func:`cmfast.metrics.compute` accepts it.
     normalize : {"all", "row", "true", "col", "pred", "bi"}, optional
         Return ``cmfast.normalize(matrices, normalize)`` instead of the counts.
-    on_failure : {"warn", "raise", "ignore"}, optional
+    on_failure : {"warn", "raise", "ignore"}
         What to do about matrices with invalid sums (see Notes).
-        Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
-        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
+        Most threads to use; default: what the process may use.
 
     Returns
     -------
@@ -199,8 +198,8 @@ def confusion_matrix(
     coordinates. They match by position: raises if coordinates or the order of dimensions differ.
 
     Dask arrays give a lazy array: the sum of the counts of all chunks. They need `n_classes` or `labels`, and
-    `n_groups` with groups; invalid labels raise when they are computed. Sums of float weights are then rounded once:
-    their last bits may differ from those of NumPy arrays, but are the same for any chunking.
+    `n_groups` with groups; invalid labels raise when they are computed. Sums of float weights are then exact and rounded
+    once: their last bits may differ from those of NumPy arrays, but are the same for any chunking.
 
     Agrees with ``sklearn.metrics.confusion_matrix``, except: float labels need `whole_floats`, `labels` must be unique,
     and if none of them occurs the matrix is zero instead of an error.
@@ -226,7 +225,7 @@ def confusion_matrix(
     >>> cmfast.confusion_matrix([0, 1, 1, 0], [0, 1, 0, 0], n_classes=2, groups=[0, 0, 1, 1]).shape
     (2, 2, 2)
     """
-    on_failure = validate.on_failure(on_failure)
+    validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)
     if normalize is not None:
         validate.choice("normalize", normalize, METHODS)
