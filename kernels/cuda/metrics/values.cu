@@ -146,18 +146,51 @@ __device__ __forceinline__ double as_double(__int128 x) {  // rounded once
 template <typename S>
 constexpr bool EXACT = S(0.5) == S(0);
 
-// Quotient of sums and products of sums, rounded once. Those of counts are zero or of moderate size, so that a
-// reciprocal and the exact remainder of its product suffice (Markstein 1990), without the branches of a division for
-// zeros, denormal and infinite numbers; b is finite and not -0.
-template <typename S>
-__device__ __forceinline__ double divide(double a, double b) {
-  if constexpr (!EXACT<S>) return a / b;
-  double inverse = reciprocal_seed(b);
+// Quotient of numbers of moderate size, rounded once: a reciprocal and the exact remainder of its product suffice
+// (Markstein 1990), without the call of the operator for zeros, denormal and infinite numbers.
+__device__ __forceinline__ double divide_moderate(double a, double b) {
+  // The lowest bit, as in CUDA's own division: else one over a number whose 53 bits are all set is rounded down.
+  double inverse = __longlong_as_double(__double_as_longlong(reciprocal_seed(b)) | 1);
   const double rest = fma(-b, inverse, 1.0);
   inverse = fma(inverse, fma(rest, rest, rest), inverse);
   inverse = fma(inverse, fma(-b, inverse, 1.0), inverse);
   const double quotient = a * inverse;
-  return b != 0.0 ? fma(fma(-b, quotient, a), inverse, quotient) : a * CM_INF;
+  return fma(fma(-b, quotient, a), inverse, quotient);
+}
+
+// Quotient of any two numbers, with the bits of the operator and without its call.
+__device__ __forceinline__ double divide_any(double a, double b) {
+  const double size = fabs(a), by = fabs(b);
+  const bool moderate = size > 0x1p-400 && size < 0x1p400 && by > 0x1p-400 && by < 0x1p400;
+  double dividend = a, divisor = b;
+  int exponent = 0;
+  if (!moderate) {
+    if (!(size > 0.0 && size < CM_INF && by > 0.0 && by < CM_INF))
+      return a * (by > 0.0 && by < CM_INF ? b : reciprocal_seed(b));
+    const Parts whole(a), part(b);
+    dividend = double(i64(whole.size));
+    divisor = double(i64(part.size));
+    exponent = whole.exponent - part.exponent;
+  }
+  const double quotient = divide_moderate(dividend, divisor);
+  if (moderate) return quotient;
+  double found = ldexp(quotient, exponent);
+  if (found <= 0x1p-1022) {  // rounded a second time; the remainder is exact and says whether it lies on the other side
+    double units = rint(ldexp(quotient, exponent + 1074));
+    const double rest = fma(-divisor, units, ldexp(dividend, exponent + 1074));
+    if (2.0 * fabs(rest) > divisor) units += rest > 0.0 ? 1.0 : -1.0;
+    found = units * 0x1p-1074;
+  }
+  return (a < 0.0) != (b < 0.0) ? -found : found;
+}
+
+// Quotient of sums and products of sums, rounded once. Those of counts are zero or of moderate size; b is finite and
+// not -0.
+template <typename S>
+__device__ __forceinline__ double divide(double a, double b) {
+  if constexpr (!EXACT<S>) return divide_any(a, b);
+  const double quotient = divide_moderate(a, b);
+  return b != 0.0 ? quotient : a * CM_INF;
 }
 
 // Quotient of two such quotients, which may be infinite or NaN.
@@ -276,30 +309,64 @@ struct Table {
   double d, t, p, missed, wrong, not_true, not_predicted, rejected;
 };
 
-// Ratio `code` of a 2x2 table; ratios of ratios, because products of small cells may underflow.
+// Ratio `code` of a 2x2 table; ratios of ratios, because products of small cells may underflow. Which quotients is
+// decided before the only code that divides.
 template <typename S>
 __device__ __forceinline__ double rate(const Table& x, int code, double beta) {
   const double square = beta * beta;
+  double a = x.d, b = x.t, c = x.d, e = x.p;  // a / b, and c / e where there are two
   switch (code) {
-    case CM_VALUE_RECALL: return divide<S>(x.d, x.t);
-    case CM_VALUE_PRECISION: return divide<S>(x.d, x.p);
-    case CM_VALUE_FBETA: {
-      const double parts = square * x.t + x.p, both = (1.0 + square) * x.d;
-      return square == 1.0 ? divide<S>(both, parts) : both / parts;  // others may be of any size
-    }
-    case CM_VALUE_JACCARD: return divide<S>(x.d, x.t + x.wrong);
-    case CM_VALUE_SPECIFICITY: return divide<S>(x.rejected, x.not_true);
-    case CM_VALUE_NPV: return divide<S>(x.rejected, x.not_predicted);
-    case CM_VALUE_FALSE_POSITIVE: return divide<S>(x.wrong, x.not_true);
-    case CM_VALUE_FALSE_NEGATIVE: return divide<S>(x.missed, x.t);
-    case CM_VALUE_FALSE_DISCOVERY: return divide<S>(x.wrong, x.p);
-    case CM_VALUE_FALSE_OMISSION: return divide<S>(x.missed, x.not_predicted);
-    case CM_VALUE_POSITIVE_LIKELIHOOD: return divide_quotients<S>(divide<S>(x.d, x.t), divide<S>(x.wrong, x.not_true));
+    case CM_VALUE_RECALL: break;
+    case CM_VALUE_PRECISION: b = x.p; break;
+    case CM_VALUE_FBETA:
+      a = (1.0 + square) * x.d;
+      b = square * x.t + x.p;
+      break;
+    case CM_VALUE_JACCARD: b = x.t + x.wrong; break;
+    case CM_VALUE_SPECIFICITY:
+      a = x.rejected;
+      b = x.not_true;
+      break;
+    case CM_VALUE_NPV:
+      a = x.rejected;
+      b = x.not_predicted;
+      break;
+    case CM_VALUE_FALSE_POSITIVE:
+      a = x.wrong;
+      b = x.not_true;
+      break;
+    case CM_VALUE_FALSE_NEGATIVE: a = x.missed; break;
+    case CM_VALUE_FALSE_DISCOVERY:
+      a = x.wrong;
+      b = x.p;
+      break;
+    case CM_VALUE_FALSE_OMISSION:
+      a = x.missed;
+      b = x.not_predicted;
+      break;
+    case CM_VALUE_POSITIVE_LIKELIHOOD:
+      c = x.wrong;
+      e = x.not_true;
+      break;
     case CM_VALUE_NEGATIVE_LIKELIHOOD:
-      return divide_quotients<S>(divide<S>(x.missed, x.t), divide<S>(x.rejected, x.not_true));
-    case CM_VALUE_ODDS: return divide<S>(x.d, x.missed) * divide<S>(x.rejected, x.wrong);
-    default: return sqrt(divide<S>(x.d, x.t) * divide<S>(x.d, x.p));
+      a = x.missed;
+      c = x.rejected;
+      e = x.not_true;
+      break;
+    case CM_VALUE_ODDS:
+      b = x.missed;
+      c = x.rejected;
+      e = x.wrong;
+      break;
+    default: break;
   }
+  if (EXACT<S> && code == CM_VALUE_FBETA && square != 1.0) return divide_any(a, b);  // a weight may be of any size
+  const double first = divide<S>(a, b);
+  const bool likelihoods = code == CM_VALUE_POSITIVE_LIKELIHOOD || code == CM_VALUE_NEGATIVE_LIKELIHOOD;
+  if (!likelihoods && code != CM_VALUE_ODDS && code != CM_VALUE_FOWLKES_MALLOWS) return first;
+  const double second = divide<S>(c, e);
+  if (likelihoods) return divide_quotients<S>(first, second);
+  return code == CM_VALUE_ODDS ? first * second : sqrt(first * second);
 }
 
 __device__ __forceinline__ bool is_rate(int code) {
@@ -331,27 +398,38 @@ __device__ __forceinline__ double class_value(const Sums<S>& s, int code, double
   const double missed = as_double(s.missed(k)), wrong = as_double(s.false_(k));
   // Computed on demand, because divisions take longest.
   if (is_rate(code)) return rate<S>(Table{d, t, p, missed, wrong, not_true, not_predicted, rejected}, code, beta);
-  switch (code) {
-    case CM_VALUE_ACCURACY: return divide<S>(d + rejected, n);
-    case CM_VALUE_BALANCED_ACCURACY:
-    case CM_VALUE_GEOMETRIC_MEAN:
-    case CM_VALUE_TAU: return rate_mean(code, divide<S>(d, t), divide<S>(rejected, not_true));
-    default: break;
+  double a = d, b = t, truth = 0.0, prediction = 0.0;
+  const bool of_rates = code == CM_VALUE_BALANCED_ACCURACY || code == CM_VALUE_GEOMETRIC_MEAN || code == CM_VALUE_TAU;
+  if (code == CM_VALUE_ACCURACY) {
+    a = d + rejected;
+    b = n;
+  } else if (!of_rates) {
+    a = as_double(s.covariance(k));
+    truth = t * not_true;
+    prediction = p * not_predicted;
+    switch (code) {
+      case CM_VALUE_MARKEDNESS: b = prediction; break;
+      case CM_VALUE_TSS: b = truth; break;
+      case CM_VALUE_HEIDKE:
+        a = 2.0 * a;
+        b = t * not_predicted + p * not_true;
+        break;
+      case CM_VALUE_GILBERT: b = d * rejected + wrong * (d + not_true) + n * missed; break;
+      case CM_VALUE_MCC: b = sqrt(truth * prediction); break;
+      default: a = a * a; b = truth * prediction;
+    }
   }
-  const double covariance = as_double(s.covariance(k));
+  const double x = divide<S>(a, b);
+  if (of_rates) return rate_mean(code, x, divide<S>(rejected, not_true));
   switch (code) {
-    case CM_VALUE_MARKEDNESS: return within_one(divide<S>(covariance, p * not_predicted));
-    case CM_VALUE_TSS: return at_most_one(divide<S>(covariance, t * not_true));
-    case CM_VALUE_HEIDKE: return at_most_one(divide<S>(2.0 * covariance, t * not_predicted + p * not_true));
-    case CM_VALUE_GILBERT:
-      return at_most_one(divide<S>(covariance, d * rejected + wrong * (d + not_true) + n * missed));
-    default: break;
+    case CM_VALUE_ACCURACY: return x;
+    case CM_VALUE_MARKEDNESS: return within_one(x);
+    case CM_VALUE_TSS:
+    case CM_VALUE_HEIDKE:
+    case CM_VALUE_GILBERT: return at_most_one(x);
+    case CM_VALUE_MCC: return apply_degenerate_limits(truth, prediction, within_one(x));
+    default: return apply_degenerate_limits(truth, prediction, at_most_one(x));
   }
-  const double truth = t * not_true, prediction = p * not_predicted;
-  if (code == CM_VALUE_MCC)
-    return apply_degenerate_limits(truth, prediction, within_one(divide<S>(covariance, sqrt(truth * prediction))));
-  return apply_degenerate_limits(truth, prediction,
-                                 at_most_one(divide<S>(covariance * covariance, truth * prediction)));
 }
 
 // Class values of one metric, as they enter averages.
@@ -397,19 +475,29 @@ __device__ __forceinline__ double reduced(const Values<S>& values, int how, i64 
     share += part;
     product.times(x);
   }
-  const double root = sqrt(square / members);
-  switch (how) {
-    case CM_OVER_MEAN: return sum / members;
-    case CM_OVER_WEIGHTED: return weighted / weight;
-    case CM_OVER_ADJUSTED: return members >= 2.0 ? (sum / members - 1.0 / members) / (1.0 - 1.0 / members) : CM_NAN;
-    case CM_OVER_MIN: return members > 0.0 ? least : CM_NAN;
-    case CM_OVER_TAU: return 1.0 - root;
-    case CM_OVER_GEOMETRIC: return members > 0.0 ? product.mean(members) : CM_NAN;
-    default: break;
+  if (how == CM_OVER_MIN) return members > 0.0 ? least : CM_NAN;
+  const bool geometric = how == CM_OVER_GEOMETRIC, adjusted = how == CM_OVER_ADJUSTED;
+  const bool normalized = how != CM_OVER_TAU && how != CM_OVER_TAU_WEIGHTED;  // of the three kinds of tau
+  double a = square, b = normalized ? share : members;
+  if (how == CM_OVER_MEAN || adjusted) {
+    a = sum;
+    b = members;
+  } else if (how == CM_OVER_WEIGHTED) {
+    a = weighted;
+    b = weight;
   }
+  const double x = divide_any(geometric ? -product.exponent : a, geometric ? members : b);
+  if (how == CM_OVER_MEAN || how == CM_OVER_WEIGHTED) return x;
+  if (geometric || adjusted) {
+    const double one = divide_any(1.0, members);
+    if (geometric) return members > 0.0 ? pow(product.product, one) * exp2(x) : CM_NAN;
+    return members >= 2.0 ? divide_any(x - one, 1.0 - one) : CM_NAN;
+  }
+  const double root = sqrt(x);
+  if (how == CM_OVER_TAU) return 1.0 - root;
   if (!(members > 0.0)) return CM_NAN;
   if (how == CM_OVER_TAU_WEIGHTED) return parameter - parameter * root;
-  const double near = 1.0 - sqrt(square / share);
+  const double near = 1.0 - root;
   return near != near ? near : pow(fmax(near, 0.0), parameter);
 }
 
@@ -436,16 +524,21 @@ __device__ __forceinline__ double gerrity(const Sums<S>& s) {
   return known ? divide<S>(score, double(s.C - 1) * as_double(s.n)) : CM_NAN;
 }
 
-// Numerator E - n S and denominator E of kappas whose weights are distances or squared distances.
+// Numerator E - n S and denominator E of kappas whose weights are distances or squared distances. Counts that are added
+// up as floats are divided by `unit`, their total; else it is one.
 template <typename S, typename Real, typename Wide>
 __device__ __forceinline__ void ordered(const Sums<S>& s, Real unit, bool squares, double* gain, double* chance) {
-  const Real n = Real(s.n) / unit;
+  const auto scaled = [=](S x) {
+    if constexpr (EXACT<S> && !EXACT<Real>) return divide_moderate(double(x), unit);
+    return Real(x);
+  };
+  const Real n = scaled(s.n);
   Wide expected = 0, apart = 0, spread = 0;
   Real below_t = 0, below_p = 0;
   Wide first_t = 0, first_p = 0;
   const i64 middle = S(0.5) == S(0) ? 0 : (s.C - 1) / 2;  // moments about the middle lose fewer digits for fractions
   for (i64 k = 0; k < s.C; ++k) {
-    const Real t = Real(s.truth(k)) / unit, p = Real(s.prediction(k)) / unit, band = Real(s.apart(k)) / unit;
+    const Real t = scaled(s.truth(k)), p = scaled(s.prediction(k)), band = scaled(s.apart(k));
     const Wide i = Wide(k - middle);
     apart += Wide(squares ? k * k : k) * (Wide(n) * Wide(band));
     spread += i * i * (Wide(n) * Wide(t) + Wide(n) * Wide(p));
@@ -479,42 +572,57 @@ __device__ __forceinline__ void ordered_of(const Sums<i64>& s, bool squares, dou
 // Value of the whole matrix, NaN for 0/0.
 template <typename S>
 __device__ __forceinline__ double whole(const Sums<S>& s, int code, double size) {
-  const double n = as_double(s.n), wrong = as_double(s.n - s.right());
-  double gain, chance;
+  if (code == CM_TOTAL_GERRITY) return gerrity(s);
+  const double n = as_double(s.n), right = as_double(s.right()), others = double(s.C - 1);
+  double a = right, b = n, t = 1.0, p = 1.0;
   switch (code) {
-    case CM_TOTAL_ACCURACY: return divide<S>(as_double(s.right()), n);
-    case CM_TOTAL_JACCARD_MICRO: return divide<S>(as_double(s.right()), n + (n - as_double(s.right())));
+    case CM_TOTAL_ACCURACY: break;
+    case CM_TOTAL_JACCARD_MICRO: b = n + (n - right); break;
     case CM_TOTAL_SPECIFICITY_MICRO:
-      return s.C > 1 ? divide<S>(double(s.C - 2) * n + as_double(s.right()), double(s.C - 1) * n) : CM_NAN;
+      if (s.C < 2) return CM_NAN;
+      a = double(s.C - 2) * n + right;
+      b = others * n;
+      break;
     case CM_TOTAL_KAPPA_LINEAR:
-    case CM_TOTAL_KAPPA_QUADRATIC:
-      ordered_of(s, code == CM_TOTAL_KAPPA_QUADRATIC, &gain, &chance);
-      return divide<S>(gain, chance);
-    case CM_TOTAL_GERRITY: return gerrity(s);
-    case CM_TOTAL_ERROR: return divide<S>(wrong, n);
-    default: break;
+    case CM_TOTAL_KAPPA_QUADRATIC: ordered_of(s, code == CM_TOTAL_KAPPA_QUADRATIC, &a, &b); break;
+    case CM_TOTAL_ERROR: a = as_double(s.n - s.right()); break;
+    default: {
+      using Wide = typename Product<S>::type;
+      Wide covariance = 0, truth = 0, prediction = 0, expected = 0;
+      for (i64 k = 0; k < s.C; ++k) {
+        covariance += s.covariance(k);
+        truth += Wide(s.truth(k)) * Wide(s.not_true(k));
+        prediction += Wide(s.prediction(k)) * Wide(s.not_predicted(k));
+        expected += Wide(s.truth(k)) * Wide(s.not_predicted(k));
+      }
+      a = as_double(covariance);
+      t = as_double(truth);
+      p = as_double(prediction);
+      // Chance agreement from the average of both margins; numerator and denominator are scaled by 4 n^2.
+      const double both = t + p + 2.0 * as_double(expected), met = 4.0 * (n * as_double(s.n - s.right()));
+      switch (code) {
+        case CM_TOTAL_KAPPA: b = as_double(expected); break;
+        case CM_TOTAL_PEIRCE: b = t; break;
+        case CM_TOTAL_SCOTT_PI:
+          a = both - met;
+          b = both;
+          break;
+        case CM_TOTAL_KRIPPENDORFF:
+          if (!(2.0 * size > 1.0)) return CM_NAN;
+          a = both - met * divide<S>(2.0 * size - 1.0, 2.0 * size);
+          b = both;
+          break;
+        case CM_TOTAL_GWET_AC1:
+          if (s.C < 2) return CM_NAN;
+          b = 4.0 * others * (n * n) - both;
+          a = b - others * met;
+          break;
+        default: b = sqrt(t * p);
+      }
+    }
   }
-  using Wide = typename Product<S>::type;
-  Wide covariance = 0, truth = 0, prediction = 0, expected = 0;
-  for (i64 k = 0; k < s.C; ++k) {
-    covariance += s.covariance(k);
-    truth += Wide(s.truth(k)) * Wide(s.not_true(k));
-    prediction += Wide(s.prediction(k)) * Wide(s.not_predicted(k));
-    expected += Wide(s.truth(k)) * Wide(s.not_predicted(k));
-  }
-  const double a = as_double(covariance), t = as_double(truth), p = as_double(prediction);
-  if (code == CM_TOTAL_KAPPA) return divide<S>(a, as_double(expected));
-  if (code == CM_TOTAL_PEIRCE) return divide<S>(a, t);
-  // Chance agreement from the average of both margins; numerator and denominator are scaled by 4 n^2.
-  const double both = t + p + 2.0 * as_double(expected), met = 4.0 * (n * wrong), others = double(s.C - 1);
-  if (code == CM_TOTAL_SCOTT_PI) return divide<S>(both - met, both);
-  if (code == CM_TOTAL_KRIPPENDORFF)
-    return 2.0 * size > 1.0 ? divide<S>(both - met * divide<S>(2.0 * size - 1.0, 2.0 * size), both) : CM_NAN;
-  if (code == CM_TOTAL_GWET_AC1) {
-    const double apart = 4.0 * others * (n * n) - both;
-    return s.C > 1 ? divide<S>(apart - others * met, apart) : CM_NAN;
-  }
-  return apply_degenerate_limits(t, p, fmax(at_most_one(divide<S>(a, sqrt(t * p))), -1.0));
+  const double x = divide<S>(a, b);
+  return code == CM_TOTAL_MCC ? apply_degenerate_limits(t, p, fmax(at_most_one(x), -1.0)) : x;
 }
 
 // Steps are (step, code, target, a, b); params are (fill value for 0/0, a parameter). out_registers is (registers, n);
@@ -571,7 +679,7 @@ struct Plan {
         x = whole(s, code, size);
       } else if (step[0] == CM_STEP_HARMONIC) {
         const double a = out_registers[step[3] * n + b], c = out_registers[step[4] * n + b];
-        x = a == 0.0 && c == 0.0 ? 0.0 : 2.0 * a * c / (a + c);
+        x = a == 0.0 && c == 0.0 ? 0.0 : divide_any(2.0 * a * c, a + c);
       } else {
         x = (out_registers[step[3] * n + b] + 1.0) * 0.5;
       }
