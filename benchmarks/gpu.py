@@ -63,7 +63,7 @@ class Job:
     check_sums : callable or None
         Raises if sums of the result of the whole are wrong.
     check_timed : callable or None
-        Raises if what is timed in place of the whole gives a wrong result.
+        Raises if what is timed instead of the whole gives a wrong result.
     most_left : int or None
         How many matrices the fast kernels of scaling may leave.
     timed : callable or None

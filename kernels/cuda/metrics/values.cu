@@ -314,7 +314,7 @@ struct Table {
 template <typename S>
 __device__ __forceinline__ double rate(const Table& x, int code, double beta) {
   const double square = beta * beta;
-  double a = x.d, b = x.t, c = x.d, e = x.p;  // a / b, and c / e where there are two
+  double a = x.d, b = x.t, c = x.d, e = x.p;  // a / b; some values also take c / e
   switch (code) {
     case CM_VALUE_RECALL: break;
     case CM_VALUE_PRECISION: b = x.p; break;
