@@ -116,8 +116,8 @@ CALLS: dict[str, Callable[[int], Any]] = {
     "ipf": lambda n: cmfast.ipf(matrices(n)),
     "support": lambda n: cmfast.support(matrices(n)),
     "overlap": lambda n: cmfast.overlap(matrices(n), matrices(n) + 1),
-    "uncertainty.interval": lambda n: uncertainty.interval(matrices(n), "mcc", n_replicates=9, **QUIET),
-    "uncertainty.resample": lambda n: uncertainty.resample(matrices(n), n_replicates=2),
+    "uncertainty.interval": lambda n: uncertainty.interval(matrices(n), "mcc", n_resamples=9, **QUIET),
+    "uncertainty.resample": lambda n: uncertainty.resample(matrices(n), n_resamples=2),
     "uncertainty.standard_error": lambda n: uncertainty.standard_error(matrices(n), "accuracy"),
     "uncertainty.paired_counts": lambda n: uncertainty.paired_counts(
         labels(n), guesses(n), guesses(n) * 2, n_classes=C

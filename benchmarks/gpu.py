@@ -413,7 +413,7 @@ def patterns(size: Size) -> Iterator[Job]:
 def sampling(size: Size) -> Iterator[Job]:
     """Draw replicates, and move a threshold over scores."""
     counts = matrices(min(size.matrices, 10_000), 0.9, 0.0).astype(np.int64)
-    run = lambda M: cmfast.uncertainty.resample(M, n_replicates=100)  # noqa: E731
+    run = lambda M: cmfast.uncertainty.resample(M, n_resamples=100)  # noqa: E731
     # A draw depends on the index of its matrix, so that the first alone are compared.
     options: dict[str, Any] = {"per_item": False, "check_sums": partial(check_draws, counts)}
     yield Job("resample", f"{len(counts):,} 10x10, 100 replicates", 101 * counts.nbytes, run, (counts,), **options)

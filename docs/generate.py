@@ -10,8 +10,9 @@ from pathlib import Path
 import sizes
 
 from cmfast.kernels.ops import OPS, Op
-from cmfast.metrics import METRICS, Metric
+from cmfast.metrics import METRICS
 from cmfast.metrics._catalogue import FORMS
+from cmfast.results import Metric
 
 ROOT = Path(__file__).parent.parent
 STANDARD = "[array API standard](https://data-apis.org/array-api/latest/)"

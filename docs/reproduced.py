@@ -27,7 +27,9 @@ You can run the experiments on normalisation on your own data:
 
 ```sh
 cmfast reproduce normalization --images x.npy --labels y.npy
-cmfast reproduce normalization --embeddings e.npy --labels y.npy --pred p.npy  # of a network that is trained
+# of a network that is trained
+cmfast reproduce normalization --embeddings e.npy --labels y.npy \\
+    --pred p.npy
 ```
 
 Made by `python docs/reproduced.py`. Misprints are in [what the sources print](errata.md).

@@ -20,6 +20,7 @@ MODULES = {
     "cmfast.conformal": "Conformal sets and the conformal correlation matrix.",
     "cmfast.contingency": "Metrics as surfaces over the contingency space.",
     "cmfast.display": "Pictures, by matplotlib.",
+    "cmfast.results": "The classes of results, made by functions: for annotations and ``isinstance``.",
     "cmfast.nn": "Bi-normalisation as a layer, and metrics as losses; needs torch.",
     "cmfast.compat.sklearn": "scikit-learn's metrics, computed by cmfast.",
     "cmfast.compat.torchmetrics": "torchmetrics' classes, computed by cmfast.",
@@ -30,27 +31,21 @@ PARTS = {  # of `cmfast` itself
         "bi_normalize",
         "ipf",
         "ras",
-        "ScalingResult",
         "normalize",
         "importance_weights",
         "estimate_for_target",
-        "TargetEstimate",
     ),
     "Tables of any shape": (
         "ipf_nd",
         "ipf_cells",
-        "MarginsResult",
         "rake",
-        "RakeResult",
         "balance",
-        "BalanceResult",
         "round_to_margins",
-        "RoundedTable",
     ),
-    "Zeros": ("support", "Support", "Certificate", "support_nd", "MarginsSupport"),
+    "Zeros": ("support", "support_nd"),
     "Comparison": ("overlap", "l1_distance", "kl_divergence"),
-    "Geometry": import_module("cmfast.geometry").__all__,
-    "A page on your own models": ("report", "HtmlReport"),
+    "Geometry": [name for name in import_module("cmfast.geometry").__all__ if name in cmfast.__all__],
+    "A page on your own models": ("report",),
     "What went wrong": ("Status", "FailureWarning", "FailureError", "DiagnosticWarning"),
 }
 
@@ -74,10 +69,11 @@ def package() -> str:
 
 
 def _is_of(thing: object, path: str) -> bool:
-    """Return whether this is the page for it: displays are in `cmfast.display` as well, and some things are others'."""
+    """Return whether this is the page for it: some things are other modules'."""
     if not (inspect.isclass(thing) or inspect.isroutine(thing)) or not thing.__module__.startswith("cmfast."):
         return False
-    return not any(thing.__module__.startswith(f"{other}.") for other in MODULES if other != path)
+    collects = path in ("cmfast.display", "cmfast.results")
+    return collects or not any(thing.__module__.startswith(f"{other}.") for other in MODULES if other != path)
 
 
 def module(path: str, purpose: str) -> str:
@@ -95,7 +91,7 @@ def module(path: str, purpose: str) -> str:
 def benchmarks() -> str:
     """Return the page of the newest figures of each topic."""
     lines = [
-        "# Beside rivals",
+        "# Compared with rivals",
         "",
         "Made of `benchmarks/results`, which `python -m benchmarks --quick` writes. Every result is checked before",
         "it is timed; ours, the limit and the rivals are measured in turn in one run. A rival that is slow is given a",

@@ -30,7 +30,7 @@ class ConfusionDisplay:
         The normalised matrix, which is plotted; None without normalisation.
     order : array of int, shape (C,)
         Class of each row and column.
-    class_names : list of str
+    display_labels : list of str
         Names of the rows and columns.
     groups : list of str or None
         Group of each row and column.
@@ -48,7 +48,7 @@ class ConfusionDisplay:
     --------
     >>> from cmfast.display import ConfusionDisplay
     >>> display = ConfusionDisplay.from_matrix([[8, 2, 0], [1, 5, 0], [0, 3, 6]], normalize="row", order="recall")
-    >>> display.class_names, display.shares[0].round(2).tolist()
+    >>> display.display_labels, display.shares[0].round(2).tolist()
     (['2', '0', '1'], [0.67, 0.0, 0.33])
     """
 
@@ -60,7 +60,7 @@ class ConfusionDisplay:
         self._drawn = drawn
         self._normalize = normalize
         self.counts, self.shares, self.order = drawn.counts, drawn.shares, drawn.order
-        self.class_names, self.groups = drawn.names, drawn.groups
+        self.display_labels, self.groups = drawn.names, drawn.groups
 
     def _describe(self) -> str:
         """Return what the repr shows."""
@@ -73,7 +73,7 @@ class ConfusionDisplay:
         /,
         *,
         normalize: Method | None = None,
-        class_names: Sequence[Any] | None = None,
+        display_labels: Sequence[Any] | None = None,
         order: Order | Sequence[int] = "given",
         groups: Sequence[Any] | None = None,
         on_failure: OnFailure = "warn",
@@ -86,7 +86,7 @@ class ConfusionDisplay:
             Rows are the truth. Counts, or other nonnegative values.
         normalize : {"all", "row", "true", "col", "pred", "bi"}, optional
             Plot ``cmfast.normalize(M, normalize)``.
-        class_names : sequence of C names, optional
+        display_labels : sequence of C names, optional
             Default: the class indices.
         order : {"given", "support", "recall", "cluster"} or sequence of int
             Order of the classes: as given; most samples first; lowest recall first; hierarchical clustering, so that
@@ -117,7 +117,9 @@ class ConfusionDisplay:
         """
         method = _plot_data.validate_options(normalize, on_failure)
         (counts,) = _plot_data.adopt_matrices(M=M)
-        return cls(_plot_data.make_plot_data(counts, method, order, class_names, groups, on_failure), normalize=method)
+        return cls(
+            _plot_data.make_plot_data(counts, method, order, display_labels, groups, on_failure), normalize=method
+        )
 
     @classmethod
     def from_predictions(
@@ -128,7 +130,7 @@ class ConfusionDisplay:
         labels: Array | None = None,
         sample_weight: Array | None = None,
         normalize: Method | None = None,
-        class_names: Sequence[Any] | None = None,
+        display_labels: Sequence[Any] | None = None,
         order: Order | Sequence[int] = "given",
         groups: Sequence[Any] | None = None,
         on_failure: OnFailure = "warn",
@@ -145,7 +147,7 @@ class ConfusionDisplay:
             Weight of each sample.
         normalize, order, groups, on_failure
             As for :meth:`from_matrix`.
-        class_names : sequence of C names, optional
+        display_labels : sequence of C names, optional
             Default: the labels.
 
         Returns
@@ -155,9 +157,9 @@ class ConfusionDisplay:
         """
         _plot_data.validate_options(normalize, on_failure)
         counts: Any = ConfusionCounts.from_labels(y_true, y_pred, labels=labels, sample_weight=sample_weight)
-        names = counts.labels if class_names is None else class_names
+        names = counts.labels if display_labels is None else display_labels
         options: dict[str, Any] = {"normalize": normalize, "order": order, "groups": groups, "on_failure": on_failure}
-        return cls.from_matrix(counts.matrix, class_names=names, **options)
+        return cls.from_matrix(counts.matrix, display_labels=names, **options)
 
     @classmethod
     def from_estimator(
@@ -169,7 +171,7 @@ class ConfusionDisplay:
         labels: Array | None = None,
         sample_weight: Array | None = None,
         normalize: Method | None = None,
-        class_names: Sequence[Any] | None = None,
+        display_labels: Sequence[Any] | None = None,
         order: Order | Sequence[int] = "given",
         groups: Sequence[Any] | None = None,
         on_failure: OnFailure = "warn",
@@ -184,7 +186,7 @@ class ConfusionDisplay:
             Input of ``predict``.
         y : array, shape (n,)
             The labels.
-        labels, sample_weight, normalize, class_names, order, groups, on_failure
+        labels, sample_weight, normalize, display_labels, order, groups, on_failure
             As for :meth:`from_predictions`.
 
         Returns
@@ -195,7 +197,7 @@ class ConfusionDisplay:
         if isinstance(estimator, type) or not callable(getattr(estimator, "predict", None)):
             validate.refuse("estimator", "an object with a method predict", type(estimator).__name__, TypeError)
         options: dict[str, Any] = {"labels": labels, "sample_weight": sample_weight, "normalize": normalize}
-        options |= {"class_names": class_names, "order": order, "groups": groups, "on_failure": on_failure}
+        options |= {"display_labels": display_labels, "order": order, "groups": groups, "on_failure": on_failure}
         return cls.from_predictions(y, estimator.predict(X), **options)
 
     def plot(
@@ -257,8 +259,8 @@ class ConfusionDisplay:
         *,
         normalize: Method | None = "row",
         paired: PairedCounts | None = None,
-        level: float = 0.95,
-        class_names: Sequence[Any] | None = None,
+        confidence_level: float = 0.95,
+        display_labels: Sequence[Any] | None = None,
         order: Order | Sequence[int] = "given",
         on_failure: OnFailure = "warn",
     ) -> DifferenceDisplay:
@@ -273,9 +275,9 @@ class ConfusionDisplay:
         paired : PairedCounts, optional
             Predictions of both models on the same samples, from :func:`cmfast.uncertainty.paired_counts`: significantly
             different cells are marked.
-        level : float
+        confidence_level : float
             Confidence level that no cell is marked by chance, in (0, 1).
-        class_names, on_failure
+        display_labels, on_failure
             As for :meth:`from_matrix`.
         order : {"given", "support", "recall", "cluster"} or sequence of int
             Order of the classes, as for :meth:`from_matrix`, by the sum of both matrices.
@@ -297,7 +299,7 @@ class ConfusionDisplay:
         normalisation.
         """
         method = _plot_data.validate_options(normalize, on_failure)
-        return make_difference_display(A, B, method, paired, level, class_names, order, on_failure)
+        return make_difference_display(A, B, method, paired, confidence_level, display_labels, order, on_failure)
 
     def blocks(self, most: int = 40) -> Self:
         """Return the same matrix with consecutive classes grouped, cut where the least confusion crosses.
@@ -342,7 +344,7 @@ class ConfusionDisplay:
         groups = self.blocks()._drawn.groups or []
         counts, names = _plot_data.collapse_counts(self.counts, groups, on_failure)
         options: dict[str, Any] = {"normalize": self._normalize, "on_failure": on_failure}
-        return type(self).from_matrix(counts, class_names=names, **options)
+        return type(self).from_matrix(counts, display_labels=names, **options)
 
     def zoom(self) -> list[Self]:
         """Return one display per group, of its classes alone; shares remain those of the whole matrix.

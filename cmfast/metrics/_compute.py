@@ -6,11 +6,11 @@ from typing import Any, overload
 from numpy.typing import ArrayLike
 
 from cmfast._core import validate
-from cmfast._core.annotations import Array, DeviceT, Flags, Floats, OnFailure, Sparse, Undefined
+from cmfast._core.annotations import Array, DeviceT, Flags, Floats, Label, OnFailure, Sparse, Undefined
 from cmfast._core.lazy import are_lazy
 from cmfast._core.usual_options import explain_options
 from cmfast.metrics import _plan
-from cmfast.metrics._evaluate import evaluate, evaluate_lazy_sums, get_ordered_sums
+from cmfast.metrics._evaluate import evaluate, evaluate_lazy_sums, find_positive, get_ordered_sums
 from cmfast.metrics._names import MetricName, Names
 from cmfast.metrics._outputs import label_outputs
 
@@ -22,7 +22,7 @@ def compute(
     names: MetricName,
     *,
     undefined: Undefined = ...,
-    positive: int = ...,
+    pos_label: Label | None = ...,
     average_over: Sequence[int] | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
@@ -35,7 +35,7 @@ def compute(
     names: Names = ...,
     *,
     undefined: Undefined = ...,
-    positive: int = ...,
+    pos_label: Label | None = ...,
     average_over: Sequence[int] | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
@@ -48,7 +48,7 @@ def compute(
     names: MetricName,
     *,
     undefined: Undefined = ...,
-    positive: int = ...,
+    pos_label: Label | None = ...,
     average_over: Sequence[int] | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
@@ -61,7 +61,7 @@ def compute(
     names: Names = ...,
     *,
     undefined: Undefined = ...,
-    positive: int = ...,
+    pos_label: Label | None = ...,
     average_over: Sequence[int] | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
@@ -74,7 +74,7 @@ def compute(
     names: str | Sequence[str] | None = None,
     *,
     undefined: Undefined = "present",
-    positive: int = 1,
+    pos_label: Label | None = None,
     average_over: Sequence[int] | None = None,
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
@@ -92,8 +92,8 @@ def compute(
         documentation. Or ``"scalars"``, the default, or ``"per_class"``: all with one number per matrix, or per class.
     undefined : {"present", "nan", "strict", "zero", "one"} or float
         What a 0/0 gives, and which classes enter an average (see Notes).
-    positive : {1, 0}
-        Which class of two is the positive one, for binary names.
+    pos_label : label, optional
+        The positive one of two classes, for binary names: 0 or 1, or a label of labelled counts; default: 1.
     average_over : sequence of int, optional
         Classes to average over and to return values of; all other classes remain negatives. Metrics of
         the whole matrix do not change. Default: all.
@@ -154,12 +154,12 @@ def compute(
     """
     wanted = _plan.resolve_names(names)
     if out is None:
-        found = evaluate(M, wanted, undefined, positive, on_failure, num_threads, average_over)
+        found = evaluate(M, wanted, undefined, pos_label, on_failure, num_threads, average_over)
         return _plan.match_requested_type(names, wanted, found)
     if are_lazy(M):
         validate.refuse("out", "None for a Dask array, which is computed later", type(out).__name__, TypeError)
     given = label_outputs(out, names, wanted)
-    evaluate(M, wanted, undefined, positive, on_failure, num_threads, average_over, given)
+    evaluate(M, wanted, undefined, pos_label, on_failure, num_threads, average_over, given)
     return out
 
 
@@ -173,7 +173,7 @@ def from_sums(
     bands: DeviceT | None = ...,
     tops: DeviceT | None = ...,
     undefined: Undefined = ...,
-    positive: int = ...,
+    pos_label: Label | None = ...,
     average_over: Sequence[int] | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
@@ -188,7 +188,7 @@ def from_sums(
     bands: DeviceT | None = ...,
     tops: DeviceT | None = ...,
     undefined: Undefined = ...,
-    positive: int = ...,
+    pos_label: Label | None = ...,
     average_over: Sequence[int] | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
@@ -203,7 +203,7 @@ def from_sums(
     bands: ArrayLike | None = ...,
     tops: ArrayLike | None = ...,
     undefined: Undefined = ...,
-    positive: int = ...,
+    pos_label: Label | None = ...,
     average_over: Sequence[int] | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
@@ -218,7 +218,7 @@ def from_sums(
     bands: ArrayLike | None = ...,
     tops: ArrayLike | None = ...,
     undefined: Undefined = ...,
-    positive: int = ...,
+    pos_label: Label | None = ...,
     average_over: Sequence[int] | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
@@ -232,7 +232,7 @@ def from_sums(
     bands: Array | None = None,
     tops: Array | None = None,
     undefined: Undefined = "present",
-    positive: int = 1,
+    pos_label: Label | None = None,
     average_over: Sequence[int] | None = None,
     on_failure: OnFailure = "warn",
     num_threads: int | None = None,
@@ -253,8 +253,8 @@ def from_sums(
         `bands`, ``gerrity`` needs both.
     undefined : {"present", "nan", "strict", "zero", "one"} or float
         What a 0/0 gives, as for :func:`compute`.
-    positive : {1, 0}
-        Which class of two is the positive one, for binary names.
+    pos_label : label, optional
+        The positive one of two classes, for binary names: 0 or 1, or a label of labelled counts; default: 1.
     average_over : sequence of int, optional
         Classes to average over and to return values of; all other classes remain negatives. Metrics of
         the whole matrix do not change. Default: all.
@@ -290,6 +290,7 @@ def from_sums(
     if _plan.is_group(names):
         there = {name for name in ("bands", "tops") if sums[name] is not None}
         wanted = tuple(name for name in wanted if there.issuperset(get_ordered_sums(name)))
+    positive = find_positive(pos_label)
     found = evaluate_lazy_sums(wanted, undefined, positive, on_failure, num_threads, average_over, **sums)
     return _plan.match_requested_type(names, wanted, found)
 

@@ -6,7 +6,7 @@ The options, bad values, synchronisation and reproducibility are documented once
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from cmfast._core.annotations import Array, OnFailure, Undefined
+from cmfast._core.annotations import Array, Label, OnFailure, Undefined
 from cmfast.metrics._single import (
     Average,
     Binary,
@@ -43,14 +43,14 @@ def make_class_function(name: str, *doc: str) -> PerClass:
         /,
         *,
         average: Average = None,
-        positive: int = 1,
+        pos_label: Label | None = None,
         average_over: Sequence[int] | None = None,
         undefined: Undefined = "present",
         on_failure: OnFailure = "warn",
         num_threads: int | None = None,
     ) -> Any:
         """Return the metric of every class, or its average over classes."""
-        return evaluate_average(name, M, average, undefined, on_failure, num_threads, positive, average_over)
+        return evaluate_average(name, M, average, undefined, on_failure, num_threads, pos_label, average_over)
 
     return _set_name_and_doc(function, name, "Shape (..., C); with `average` shape (...).", *doc)
 
@@ -62,13 +62,13 @@ def make_binary_function(name: str, *doc: str) -> Binary:
         M: Array,
         /,
         *,
-        positive: int = 1,
+        pos_label: Label | None = None,
         undefined: Undefined = "present",
         on_failure: OnFailure = "warn",
         num_threads: int | None = None,
     ) -> Any:
         """Return the metric of every 2x2 matrix."""
-        return evaluate_one(name, M, undefined, on_failure, num_threads, positive)
+        return evaluate_one(name, M, undefined, on_failure, num_threads, pos_label)
 
     return _set_name_and_doc(function, name, "Shape (...); `M` has two classes.", *doc)
 
@@ -214,15 +214,3 @@ doolittle = make_binary_function(
 markedness = make_binary_function(
     "markedness", "Markedness of two classes: precision plus negative predictive value minus one."
 )
-
-sensitivity = recall
-iou = jaccard
-false_positive_rate = fpr
-false_negative_rate = fnr
-false_discovery_rate = fdr
-g_measure = fowlkes_mallows
-hamming_loss = error_rate = zero_one_loss
-gm = geometric_mean
-youden_j = informedness = tss
-gss = gilbert
-dss = doolittle

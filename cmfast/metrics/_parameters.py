@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from cmfast._core import bad_values, dispatch, failures, validate
 from cmfast._core.adapters import adapter
-from cmfast._core.annotations import Array, DeviceT, Floats, OnFailure, Sparse, Undefined
+from cmfast._core.annotations import Array, DeviceT, Floats, Label, OnFailure, Sparse, Undefined
 from cmfast._core.lazy import accept_dask_arrays
 from cmfast.metrics import _plan
 from cmfast.metrics._catalogue import FORMS
@@ -26,7 +26,7 @@ def fbeta(
     beta: float,
     *,
     average: Average = ...,
-    positive: int = ...,
+    pos_label: Label | None = ...,
     average_over: Sequence[int] | None = ...,
     undefined: Undefined = ...,
     on_failure: OnFailure = ...,
@@ -39,7 +39,7 @@ def fbeta(
     beta: float,
     *,
     average: Average = ...,
-    positive: int = ...,
+    pos_label: Label | None = ...,
     average_over: Sequence[int] | None = ...,
     undefined: Undefined = ...,
     on_failure: OnFailure = ...,
@@ -52,7 +52,7 @@ def fbeta(
     beta: float,
     *,
     average: Average = None,
-    positive: int = 1,
+    pos_label: Label | None = None,
     average_over: Sequence[int] | None = None,
     undefined: Undefined = "present",
     on_failure: OnFailure = "warn",
@@ -64,7 +64,7 @@ def fbeta(
     :func:`precision`, and infinite, which gives :func:`recall`.
     """
     beta = validate.nonnegative("beta", beta)
-    return evaluate_average(f"fbeta_{beta!r}", M, average, undefined, on_failure, num_threads, positive, average_over)
+    return evaluate_average(f"fbeta_{beta!r}", M, average, undefined, on_failure, num_threads, pos_label, average_over)
 
 
 @overload
@@ -243,6 +243,3 @@ def _validate_class_weights(weights: Array, C: int) -> Any:
     if not (np.isfinite(table).all() and (table >= 0).all()):
         validate.refuse("weights", "finite and nonnegative", table.tolist())
     return table
-
-
-heidke = hss = kappa

@@ -122,10 +122,10 @@ def _matrices():
             yield Case(f"{name}-binary", (M, BINARY), fails=fails)
     rng = np.random.default_rng(6)
     binary = rng.integers(0, 3, (40, 2, 2))
-    for positive in (0, 1):
+    for pos_label in (0, 1):
         for undefined in ("present", "nan", "one"):
-            options = {"positive": positive, "undefined": undefined}
-            yield Case(f"binary-{positive}-{undefined}", (binary, BINARY), options)
+            options = {"pos_label": pos_label, "undefined": undefined}
+            yield Case(f"binary-{pos_label}-{undefined}", (binary, BINARY), options)
 
 
 def of_weights(C):

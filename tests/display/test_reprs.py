@@ -20,7 +20,7 @@ DISPLAYS = {
     "CcmDisplay": lambda: display.CcmDisplay.from_sets(SETS, LABELS[0].repeat(3)[:200]),
     "CellsDisplay": lambda: display.CellsDisplay.from_matrices(M),
     "ComparisonDisplay": lambda: display.ComparisonDisplay.from_comparisons(
-        uncertainty.compare(*LABELS, ["mcc", "accuracy"], n_replicates=20)
+        uncertainty.compare(*LABELS, ["mcc", "accuracy"], n_resamples=20)
     ),
     "ConfusionDisplay": lambda: display.ConfusionDisplay.from_matrix(M[0], normalize="true"),
     "DifferenceDisplay": lambda: display.ConfusionDisplay.compare(M[0], M[1]),
