@@ -220,7 +220,7 @@ def _make_result(
     num_threads: int | None,
 ) -> GcmResult:
     """Compute the GCM and its diagnostics from cell counts, and report dropped points."""
-    if cells.n_dropped:  # whose share of the points is asked of the device
+    if cells.n_dropped:  # reading n_points waits for the device
         _binning.report_dropped(cells.n_dropped, cells.n_points + cells.n_dropped, (), on_failure)
     out, found = compute_gcm(cells, weights, bi, on_failure, num_threads, known=known)
     diagnostics = warn_if_uninformative(
