@@ -14,6 +14,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, suppress
 from functools import partial
+from heapq import nlargest
 from itertools import cycle, groupby, zip_longest
 from operator import itemgetter
 from typing import Any
@@ -75,7 +76,7 @@ def sweep(mode: str) -> None:
     Where no block of a kernel has taken a second turn by then, the call for its first instance follows.
     """
     every, left = list(calls(mode)), {kernel.name: kernel for kernel in module.list_kernels()}
-    spent, make = Counter[str](), cuda_host.asarray
+    spent, make = dict[str, float](), cuda_host.asarray
 
     def watch(name: str, call: Callable[[], Any], most: int = 1) -> None:
         begin = time.process_time()
@@ -95,7 +96,7 @@ def sweep(mode: str) -> None:
             if kernel.name in left:
                 call = call_for(kernel, kernel.instances[0])
                 watch(kernel.name, partial(call.function, *on_device(call.arrays, make)))
-    longest = ", ".join(f"{name} {seconds:.1f}" for name, seconds in spent.most_common(LONGEST))
+    longest = ", ".join(f"{name} {seconds:.1f}" for name, seconds in nlargest(LONGEST, spent.items(), itemgetter(1)))
     print(f"{mode}: {len(every)} calls; a block of each of these takes one turn: {sorted(left)}")
     print(f"{mode}: longest, in seconds of this process without the compiler: {longest}")
 
