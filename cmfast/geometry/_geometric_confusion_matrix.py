@@ -222,7 +222,8 @@ def _make_result(
     num_threads: int | None,
 ) -> GcmResult:
     """Compute the GCM and its diagnostics from cell counts, and report dropped points."""
-    _binning.report_dropped(cells.n_dropped, cells.n_points + cells.n_dropped, (), on_failure)
+    if cells.n_dropped:  # reading n_points waits for the device
+        _binning.report_dropped(cells.n_dropped, cells.n_points + cells.n_dropped, (), on_failure)
     out, found = compute_gcm(cells, weights, bi, on_failure, num_threads, known=known)
     diagnostics = warn_if_uninformative(
         make_diagnostics(compute_shapes(cells), found, out, generator, single=not is_list(weights))

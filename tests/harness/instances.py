@@ -11,6 +11,7 @@ from unittest import mock
 
 import numpy as np
 from calls import ENTRIES
+from cases.geometry import key_cells_of_sizes
 from cases.margins import PAIRS, margins_of
 
 import cmfast
@@ -355,6 +356,12 @@ def _minima(held: str) -> Call:
     return replace(gcm, function=call)
 
 
+def _shapes() -> Call:
+    """Cells that a thread looks at and one that a block does."""
+    keys, counts, _, _ = key_cells_of_sizes(90, [1, 2, 40, 5, 900, 30] * 60, 0)
+    return Call(lambda *given: dispatch.call("cell_shapes", *given, n_classes=90), (keys, counts))
+
+
 def _limbs(*_: str) -> Call:
     return _gcm(10.0 ** _rng("limbs").uniform(-30, 30, (6, 6)))
 
@@ -464,7 +471,7 @@ def _intervals(method: str) -> Callable[[], Call]:
             found = cmfast.uncertainty.interval(M, names, **options)
             return tuple(part for one in found.values() for part in one)
 
-        return Call(ends, (_matrices("i64", 5),), 1e-9)
+        return Call(ends, (_matrices("i64", 5, 4),), 1e-9)  # on the host 1,500 replicates of more take long
 
     return call
 
@@ -711,6 +718,7 @@ CALLS: dict[str, Callable[..., Call]] = {
     "cmfast_min_overlap_pairs": _overlap_of_histograms,
     "cmfast_gcm_overlaps": _overlaps,
     "cmfast_gcm_sums": _minima,
+    "cmfast_cell_shapes_cells": _shapes,
     "cmfast_gcm_summary": _gcm,
     "cmfast_gcm_integers": _gcm,
     "cmfast_gcm_round": _gcm,

@@ -21,18 +21,51 @@ __device__ __forceinline__ double as_double(__int128 x) {  // rounded once
 template <typename S>
 constexpr bool EXACT = S(0.5) == S(0);
 
-// Quotient of sums and products of sums, rounded once. Those of counts are zero or of moderate size, so that a
-// reciprocal and the exact remainder of its product suffice (Markstein 1990), without the branches of a division for
-// zeros, denormal and infinite numbers; b is finite and not -0.
-template <typename S>
-__device__ __forceinline__ double divide(double a, double b) {
-  if constexpr (!EXACT<S>) return a / b;
-  double inverse = reciprocal_seed(b);
+// Quotient of numbers of moderate size, rounded once: a reciprocal and the exact remainder of its product suffice
+// (Markstein 1990), without the call of the operator for zeros, denormal and infinite numbers.
+__device__ __forceinline__ double divide_moderate(double a, double b) {
+  // The lowest bit, as in CUDA's own division: else one over a number whose 53 bits are all set is rounded down.
+  double inverse = __longlong_as_double(__double_as_longlong(reciprocal_seed(b)) | 1);
   const double rest = fma(-b, inverse, 1.0);
   inverse = fma(inverse, fma(rest, rest, rest), inverse);
   inverse = fma(inverse, fma(-b, inverse, 1.0), inverse);
   const double quotient = a * inverse;
-  return b != 0.0 ? fma(fma(-b, quotient, a), inverse, quotient) : a * CM_INF;
+  return fma(fma(-b, quotient, a), inverse, quotient);
+}
+
+// Quotient of any two numbers, with the bits of the operator and without its call.
+__device__ __forceinline__ double divide_any(double a, double b) {
+  const double size = fabs(a), by = fabs(b);
+  const bool moderate = size > 0x1p-400 && size < 0x1p400 && by > 0x1p-400 && by < 0x1p400;
+  double dividend = a, divisor = b;
+  int exponent = 0;
+  if (!moderate) {
+    if (!(size > 0.0 && size < CM_INF && by > 0.0 && by < CM_INF))
+      return a * (by > 0.0 && by < CM_INF ? b : reciprocal_seed(b));
+    const Parts whole(a), part(b);
+    dividend = double(i64(whole.size));
+    divisor = double(i64(part.size));
+    exponent = whole.exponent - part.exponent;
+  }
+  const double quotient = divide_moderate(dividend, divisor);
+  if (moderate) return quotient;
+  double found = ldexp(quotient, exponent);
+  if (found <= 0x1p-1022) {  // rounded a second time; the remainder is exact and says whether it lies on the other side
+    double units = rint(ldexp(quotient, exponent + 1074));
+    const double rest = fma(-divisor, units, ldexp(dividend, exponent + 1074));
+    if (2.0 * fabs(rest) > divisor) units += rest > 0.0 ? 1.0 : -1.0;
+    found = units * 0x1p-1074;
+  }
+  return (a < 0.0) != (b < 0.0) ? -found : found;
+}
+
+// Quotient of sums and products of sums, rounded once. Those of counts are zero or of moderate size; b is finite and
+// not -0.
+template <typename S>
+__device__ __forceinline__ double divide(double a, double b) {
+  if constexpr (!EXACT<S>) return divide_any(a, b);
+  const double quotient = divide_moderate(a, b);
+  return b != 0.0 ? quotient : a * CM_INF;
 }
 
 // Quotient of two such quotients, which may be infinite or NaN.
@@ -52,6 +85,14 @@ struct Quotient {
   friend __device__ __forceinline__ double operator/(Quotient a, Quotient b) { return divide_quotients<S>(a.x, b.x); }
 };
 
+// Weighted entries of a 2x2 table; a weight, and with it their sum, may be of any size.
+struct Weighted {
+  double x;
+
+  friend __device__ __forceinline__ Weighted operator+(Weighted a, double b) { return {a.x + b}; }
+  friend __device__ __forceinline__ double operator/(Weighted a, Weighted b) { return divide_any(a.x, b.x); }
+};
+
 // Entry of a 2x2 table, or a sum or product of such: a quotient of two is rounded once. With other numbers it is a
 // plain number.
 template <typename S>
@@ -63,6 +104,7 @@ struct Entry {
   friend __device__ __forceinline__ Entry operator*(Entry a, Entry b) { return {a.x * b.x}; }
   friend __device__ __forceinline__ Quotient<S> operator/(Entry a, Entry b) { return {divide<S>(a.x, b.x)}; }
   friend __device__ __forceinline__ Entry sqrt(Entry a) { return {::sqrt(a.x)}; }
+  friend __device__ __forceinline__ Weighted operator*(double weight, Entry a) { return {weight * a.x}; }
 };
 
 __device__ __forceinline__ double cap_at_one(double x) {

@@ -300,19 +300,29 @@ __device__ __forceinline__ double reduced(const Values<S>& values, int how, i64 
     share += part;
     product.times(x);
   }
-  const double root = sqrt(square / members);
-  switch (how) {
-    case CM_OVER_MEAN: return sum / members;
-    case CM_OVER_WEIGHTED: return weighted / weight;
-    case CM_OVER_ADJUSTED: return members >= 2.0 ? (sum / members - 1.0 / members) / (1.0 - 1.0 / members) : CM_NAN;
-    case CM_OVER_MIN: return members > 0.0 ? least : CM_NAN;
-    case CM_OVER_TAU: return 1.0 - root;
-    case CM_OVER_GEOMETRIC: return members > 0.0 ? product.mean(members) : CM_NAN;
-    default: break;
+  if (how == CM_OVER_MIN) return members > 0.0 ? least : CM_NAN;
+  const bool geometric = how == CM_OVER_GEOMETRIC, adjusted = how == CM_OVER_ADJUSTED;
+  const bool normalized = how != CM_OVER_TAU && how != CM_OVER_TAU_WEIGHTED;  // of the three kinds of tau
+  double a = square, b = normalized ? share : members;
+  if (how == CM_OVER_MEAN || adjusted) {
+    a = sum;
+    b = members;
+  } else if (how == CM_OVER_WEIGHTED) {
+    a = weighted;
+    b = weight;
   }
+  const double x = divide_any(geometric ? -product.exponent : a, geometric ? members : b);
+  if (how == CM_OVER_MEAN || how == CM_OVER_WEIGHTED) return x;
+  if (geometric || adjusted) {
+    const double one = divide_any(1.0, members);
+    if (geometric) return members > 0.0 ? pow(product.product, one) * exp2(x) : CM_NAN;
+    return members >= 2.0 ? divide_any(x - one, 1.0 - one) : CM_NAN;
+  }
+  const double root = sqrt(x);
+  if (how == CM_OVER_TAU) return 1.0 - root;
   if (!(members > 0.0)) return CM_NAN;
   if (how == CM_OVER_TAU_WEIGHTED) return parameter - parameter * root;
-  const double near = 1.0 - sqrt(square / share);
+  const double near = 1.0 - root;
   return near != near ? near : pow(fmax(near, 0.0), parameter);
 }
 
@@ -339,16 +349,21 @@ __device__ __forceinline__ double gerrity(const Sums<S>& s) {
   return known ? divide<S>(score, double(s.C - 1) * as_double(s.n)) : CM_NAN;
 }
 
-// Numerator E - n S and denominator E of kappas whose weights are distances or squared distances.
+// Numerator E - n S and denominator E of kappas whose weights are distances or squared distances. Counts that are added
+// up as floats are divided by `unit`, their total; else it is one.
 template <typename S, typename Real, typename Wide>
 __device__ __forceinline__ void ordered(const Sums<S>& s, Real unit, bool squares, double* gain, double* chance) {
-  const Real n = Real(s.n) / unit;
+  const auto scaled = [=](S x) {
+    if constexpr (EXACT<S> && !EXACT<Real>) return divide_moderate(double(x), unit);
+    return Real(x);
+  };
+  const Real n = scaled(s.n);
   Wide expected = 0, apart = 0, spread = 0;
   Real below_t = 0, below_p = 0;
   Wide first_t = 0, first_p = 0;
   const i64 middle = S(0.5) == S(0) ? 0 : (s.C - 1) / 2;  // moments about the middle lose fewer digits for fractions
   for (i64 k = 0; k < s.C; ++k) {
-    const Real t = Real(s.truth(k)) / unit, p = Real(s.prediction(k)) / unit, band = Real(s.apart(k)) / unit;
+    const Real t = scaled(s.truth(k)), p = scaled(s.prediction(k)), band = scaled(s.apart(k));
     const Wide i = Wide(k - middle);
     apart += Wide(squares ? k * k : k) * (Wide(n) * Wide(band));
     spread += i * i * (Wide(n) * Wide(t) + Wide(n) * Wide(p));
@@ -382,42 +397,57 @@ __device__ __forceinline__ void ordered_of(const Sums<i64>& s, bool squares, dou
 // Value of the whole matrix, NaN for 0/0.
 template <typename S>
 __device__ __forceinline__ double whole(const Sums<S>& s, int code, double size) {
-  const double n = as_double(s.n), wrong = as_double(s.n - s.right());
-  double gain, chance;
+  if (code == CM_TOTAL_GERRITY) return gerrity(s);
+  const double n = as_double(s.n), right = as_double(s.right()), others = double(s.C - 1);
+  double a = right, b = n, t = 1.0, p = 1.0;
   switch (code) {
-    case CM_TOTAL_ACCURACY: return divide<S>(as_double(s.right()), n);
-    case CM_TOTAL_JACCARD_MICRO: return divide<S>(as_double(s.right()), n + (n - as_double(s.right())));
+    case CM_TOTAL_ACCURACY: break;
+    case CM_TOTAL_JACCARD_MICRO: b = n + (n - right); break;
     case CM_TOTAL_SPECIFICITY_MICRO:
-      return s.C > 1 ? divide<S>(double(s.C - 2) * n + as_double(s.right()), double(s.C - 1) * n) : CM_NAN;
+      if (s.C < 2) return CM_NAN;
+      a = double(s.C - 2) * n + right;
+      b = others * n;
+      break;
     case CM_TOTAL_KAPPA_LINEAR:
-    case CM_TOTAL_KAPPA_QUADRATIC:
-      ordered_of(s, code == CM_TOTAL_KAPPA_QUADRATIC, &gain, &chance);
-      return divide<S>(gain, chance);
-    case CM_TOTAL_GERRITY: return gerrity(s);
-    case CM_TOTAL_ERROR: return divide<S>(wrong, n);
-    default: break;
+    case CM_TOTAL_KAPPA_QUADRATIC: ordered_of(s, code == CM_TOTAL_KAPPA_QUADRATIC, &a, &b); break;
+    case CM_TOTAL_ERROR: a = as_double(s.n - s.right()); break;
+    default: {
+      using Wide = typename Product<S>::type;
+      Wide covariance = 0, truth = 0, prediction = 0, expected = 0;
+      for (i64 k = 0; k < s.C; ++k) {
+        covariance += s.covariance(k);
+        truth += Wide(s.truth(k)) * Wide(s.not_true(k));
+        prediction += Wide(s.prediction(k)) * Wide(s.not_predicted(k));
+        expected += Wide(s.truth(k)) * Wide(s.not_predicted(k));
+      }
+      a = as_double(covariance);
+      t = as_double(truth);
+      p = as_double(prediction);
+      // Chance agreement from the average of both margins; numerator and denominator are scaled by 4 n^2.
+      const double both = t + p + 2.0 * as_double(expected), met = 4.0 * (n * as_double(s.n - s.right()));
+      switch (code) {
+        case CM_TOTAL_KAPPA: b = as_double(expected); break;
+        case CM_TOTAL_PEIRCE: b = t; break;
+        case CM_TOTAL_SCOTT_PI:
+          a = both - met;
+          b = both;
+          break;
+        case CM_TOTAL_KRIPPENDORFF:
+          if (!(2.0 * size > 1.0)) return CM_NAN;
+          a = both - met * divide<S>(2.0 * size - 1.0, 2.0 * size);
+          b = both;
+          break;
+        case CM_TOTAL_GWET_AC1:
+          if (s.C < 2) return CM_NAN;
+          b = 4.0 * others * (n * n) - both;
+          a = b - others * met;
+          break;
+        default: b = sqrt(t * p);
+      }
+    }
   }
-  using Wide = typename Product<S>::type;
-  Wide covariance = 0, truth = 0, prediction = 0, expected = 0;
-  for (i64 k = 0; k < s.C; ++k) {
-    covariance += s.covariance(k);
-    truth += Wide(s.truth(k)) * Wide(s.not_true(k));
-    prediction += Wide(s.prediction(k)) * Wide(s.not_predicted(k));
-    expected += Wide(s.truth(k)) * Wide(s.not_predicted(k));
-  }
-  const double a = as_double(covariance), t = as_double(truth), p = as_double(prediction);
-  if (code == CM_TOTAL_KAPPA) return divide<S>(a, as_double(expected));
-  if (code == CM_TOTAL_PEIRCE) return divide<S>(a, t);
-  // Chance agreement from the average of both margins; numerator and denominator are scaled by 4 n^2.
-  const double both = t + p + 2.0 * as_double(expected), met = 4.0 * (n * wrong), others = double(s.C - 1);
-  if (code == CM_TOTAL_SCOTT_PI) return divide<S>(both - met, both);
-  if (code == CM_TOTAL_KRIPPENDORFF)
-    return 2.0 * size > 1.0 ? divide<S>(both - met * divide<S>(2.0 * size - 1.0, 2.0 * size), both) : CM_NAN;
-  if (code == CM_TOTAL_GWET_AC1) {
-    const double apart = 4.0 * others * (n * n) - both;
-    return s.C > 1 ? divide<S>(apart - others * met, apart) : CM_NAN;
-  }
-  return apply_degenerate_limits(t, p, fmax(cap_at_one(divide<S>(a, sqrt(t * p))), -1.0));
+  const double x = divide<S>(a, b);
+  return code == CM_TOTAL_MCC ? apply_degenerate_limits(t, p, fmax(cap_at_one(x), -1.0)) : x;
 }
 
 // Steps are (step, code, target, a, b); params are (fill value for 0/0, a parameter). out_registers is (registers, n);
@@ -474,7 +504,7 @@ struct Plan {
         x = whole(s, code, size);
       } else if (step[0] == CM_STEP_HARMONIC) {
         const double a = out_registers[step[3] * n + b], c = out_registers[step[4] * n + b];
-        x = a == 0.0 && c == 0.0 ? 0.0 : 2.0 * a * c / (a + c);
+        x = a == 0.0 && c == 0.0 ? 0.0 : divide_any(2.0 * a * c, a + c);
       } else {
         x = (out_registers[step[3] * n + b] + 1.0) * 0.5;
       }

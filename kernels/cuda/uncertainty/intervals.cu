@@ -257,8 +257,8 @@ __device__ __forceinline__ double adjust_probability(double share, double less, 
 // per matrix; those of a matrix with a bad status get NaN.
 __global__ void cmfast_replicate_intervals_rows(const double* __restrict__ replicates, i64 n, i64 size, i64 per,
                                                 const double* __restrict__ acceleration,
-                                                const signed char* __restrict__ status, int basic, double confidence_level,
-                                                double* estimate, double* __restrict__ out_low,
+                                                const signed char* __restrict__ status, int basic,
+                                                double confidence_level, double* estimate, double* __restrict__ out_low,
                                                 double* __restrict__ out_high, double* __restrict__ out_error,
                                                 i64* __restrict__ out_undefined) {
   CM_DYN_SMEM(unsigned, memory);  // reduction scratch, then the histogram bins
