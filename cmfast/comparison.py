@@ -11,7 +11,7 @@ from cmfast._core.lazy import accept_dask_arrays
 __all__ = ["kl_divergence", "l1_distance", "overlap"]
 
 
-@accept_dask_arrays(S="RC", T="RC", P="RC", Q="RC")
+@accept_dask_arrays(A="RC", B="RC")
 def _compare(op: str, on_failure: OnFailure, num_threads: int | None, **pair: Array) -> Any:
     """Validate two arguments and run comparison `op` on their batch."""
     on_failure = validate.on_failure(on_failure)
@@ -27,8 +27,8 @@ def _compare(op: str, on_failure: OnFailure, num_threads: int | None, **pair: Ar
 
 @overload
 def overlap(
-    S: DeviceT,
-    T: DeviceT,
+    A: DeviceT,
+    B: DeviceT,
     /,
     *,
     on_failure: OnFailure = ...,
@@ -36,19 +36,19 @@ def overlap(
 ) -> DeviceT: ...
 @overload
 def overlap(
-    S: ArrayLike,
-    T: ArrayLike,
+    A: ArrayLike,
+    B: ArrayLike,
     /,
     *,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> Floats: ...
-def overlap(S: Array, T: Array, /, *, on_failure: OnFailure = None, num_threads: int | None = None) -> Any:
+def overlap(A: Array, B: Array, /, *, on_failure: OnFailure = None, num_threads: int | None = None) -> Any:
     """Compute the share of mass that two matrices have in common, after dividing each by its total.
 
     Parameters
     ----------
-    S, T : array, shape (..., R, C)
+    A, B : array, shape (..., R, C)
         Nonnegative; counts or any normalisation of them. The leading axes broadcast.
     on_failure : {"warn", "raise", "ignore"}, optional
         What to do about pairs without a valid result (see Notes).
@@ -59,8 +59,8 @@ def overlap(S: Array, T: Array, /, *, on_failure: OnFailure = None, num_threads:
     Returns
     -------
     array, shape (...), float32 if both are float32, else float64
-        ``sum(minimum(S / S.sum(), T / T.sum()))``, in [0, 1]: 1 if and only if the matrices are proportional. Library
-        and device of `S`.
+        ``sum(minimum(A / A.sum(), B / B.sum()))``, in [0, 1]: 1 if and only if the matrices are proportional. Library
+        and device of `A`.
 
     Raises
     ------
@@ -87,13 +87,13 @@ def overlap(S: Array, T: Array, /, *, on_failure: OnFailure = None, num_threads:
     >>> round(float(cmfast.overlap([[9, 1], [2, 8]], [[8, 2], [2, 8]])), 12)
     0.95
     """
-    return _compare("overlap", on_failure, num_threads, S=S, T=T)
+    return _compare("overlap", on_failure, num_threads, A=A, B=B)
 
 
 @overload
 def l1_distance(
-    S: DeviceT,
-    T: DeviceT,
+    A: DeviceT,
+    B: DeviceT,
     /,
     *,
     on_failure: OnFailure = ...,
@@ -101,19 +101,19 @@ def l1_distance(
 ) -> DeviceT: ...
 @overload
 def l1_distance(
-    S: ArrayLike,
-    T: ArrayLike,
+    A: ArrayLike,
+    B: ArrayLike,
     /,
     *,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> Floats: ...
-def l1_distance(S: Array, T: Array, /, *, on_failure: OnFailure = None, num_threads: int | None = None) -> Any:
+def l1_distance(A: Array, B: Array, /, *, on_failure: OnFailure = None, num_threads: int | None = None) -> Any:
     """Compute the L1 distance of two matrices, after dividing each by its total.
 
     Parameters
     ----------
-    S, T : array, shape (..., R, C)
+    A, B : array, shape (..., R, C)
         Nonnegative; counts or any normalisation of them. The leading axes broadcast.
     on_failure : {"warn", "raise", "ignore"}, optional
         What to do about pairs without a valid result (see Notes).
@@ -124,7 +124,7 @@ def l1_distance(S: Array, T: Array, /, *, on_failure: OnFailure = None, num_thre
     Returns
     -------
     array, shape (...), float32 if both are float32, else float64
-        ``sum(abs(S / S.sum() - T / T.sum()))``, in [0, 2]. Library and device of `S`.
+        ``sum(abs(A / A.sum() - B / B.sum()))``, in [0, 2]. Library and device of `A`.
 
     Raises
     ------
@@ -151,13 +151,13 @@ def l1_distance(S: Array, T: Array, /, *, on_failure: OnFailure = None, num_thre
     >>> round(float(cmfast.l1_distance([[9, 1], [2, 8]], [[8, 2], [2, 8]])), 12)
     0.1
     """
-    return _compare("l1_distance", on_failure, num_threads, S=S, T=T)
+    return _compare("l1_distance", on_failure, num_threads, A=A, B=B)
 
 
 @overload
 def kl_divergence(
-    P: DeviceT,
-    Q: DeviceT,
+    A: DeviceT,
+    B: DeviceT,
     /,
     *,
     on_failure: OnFailure = ...,
@@ -165,19 +165,19 @@ def kl_divergence(
 ) -> DeviceT: ...
 @overload
 def kl_divergence(
-    P: ArrayLike,
-    Q: ArrayLike,
+    A: ArrayLike,
+    B: ArrayLike,
     /,
     *,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> Floats: ...
-def kl_divergence(P: Array, Q: Array, /, *, on_failure: OnFailure = None, num_threads: int | None = None) -> Any:
-    """Compute the Kullback-Leibler divergence from `Q` to `P` in nats, after dividing each by its total.
+def kl_divergence(A: Array, B: Array, /, *, on_failure: OnFailure = None, num_threads: int | None = None) -> Any:
+    """Compute the Kullback-Leibler divergence from `B` to `A` in nats, after dividing each by its total.
 
     Parameters
     ----------
-    P, Q : array, shape (..., R, C)
+    A, B : array, shape (..., R, C)
         Nonnegative; counts or any normalisation of them. The leading axes broadcast.
     on_failure : {"warn", "raise", "ignore"}, optional
         What to do about pairs without a valid result (see Notes).
@@ -188,8 +188,8 @@ def kl_divergence(P: Array, Q: Array, /, *, on_failure: OnFailure = None, num_th
     Returns
     -------
     array, shape (...), float32 if both are float32, else float64
-        ``sum(p * log(p / q))`` with ``p = P / P.sum()``, ``q = Q / Q.sum()``; a cell with ``p = 0`` adds 0, a
-        cell with ``q = 0 < p`` infinity. Library and device of `P`.
+        ``sum(p * log(p / q))`` with ``p = A / A.sum()``, ``q = B / B.sum()``; a cell with ``p = 0`` adds 0, a
+        cell with ``q = 0 < p`` infinity. Library and device of `A`.
 
     Raises
     ------
@@ -212,4 +212,4 @@ def kl_divergence(P: Array, Q: Array, /, *, on_failure: OnFailure = None, num_th
     >>> round(float(cmfast.kl_divergence([[1, 1]], [[1, 3]])), 12)
     0.143841036226
     """
-    return _compare("kl_divergence", on_failure, num_threads, P=P, Q=Q)
+    return _compare("kl_divergence", on_failure, num_threads, A=A, B=B)

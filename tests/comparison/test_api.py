@@ -131,7 +131,7 @@ def test_lists_are_arrays(function):
     ],
 )
 def test_the_argument_at_fault_is_named(function, first, second, error, said):
-    names = ("P", "Q") if function is cmfast.kl_divergence else ("S", "T")
+    names = ("A", "B")
     with pytest.raises(error, match=f"^{function.__name__}: .*{said.format(*names)}"):
         function(first, second)
 

@@ -160,7 +160,7 @@ def nameless(call, op, *arrays, **options):
 
 
 def broken(call, op, *arrays, **options):
-    msg = "overlap: S must be\nfine"
+    msg = "overlap: A must be\nfine"
     raise ValueError(msg)
 
 
@@ -189,7 +189,7 @@ def of_layout(call, op, S, *rest, **options):
 
 def refused(call, op, S, *rest, **options):
     if not S.flags.c_contiguous:
-        msg = "overlap: S must be contiguous, got strides"
+        msg = "overlap: A must be contiguous, got strides"
         raise ValueError(msg)
     return call(op, S, *rest, **options)
 
@@ -204,7 +204,7 @@ PLANTED = {
     printed: "^printed 'here'",
     kept: "^the result is in the memory of an argument",
     of_layout: "^clean copies gave other bits: ",
-    refused: "^clean copies gave None, these ValueError: overlap: S must be contiguous",
+    refused: "^clean copies gave None, these ValueError: overlap: A must be contiguous",
 }
 
 

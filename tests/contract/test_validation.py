@@ -438,7 +438,7 @@ def test_a_call_from_a_callback_has_its_own_name():
     """It is not the call that calls back."""
 
     def progress(done, total):
-        with pytest.raises(ValueError, match=r"^overlap: S must be of shape"):
+        with pytest.raises(ValueError, match=r"^overlap: A must be of shape"):
             cmfast.overlap([1.0], [1.0])
         seen.append(done)
 

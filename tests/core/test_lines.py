@@ -33,7 +33,7 @@ def test_classes_in_two_orders_are_refused(make, case):
         metrics.compute(M, "accuracy")
     with pytest.raises(ValueError, match=r"^bi_normalize: " + text):
         cmfast.bi_normalize(M)
-    with pytest.raises(ValueError, match="S must have the same classes"):
+    with pytest.raises(ValueError, match="A must have the same classes"):
         cmfast.overlap(M, np.eye(2))
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from cmfast._core import caller
 
-MATRICES = frozenset({"M", "S", "T"})  # arguments that are confusion matrices
+MATRICES = frozenset({"A", "B", "M", "T"})  # arguments that are confusion matrices
 TABLES = frozenset({"ipf", "ras", "support"})  # functions of contingency tables, with different rows and columns
 TOTALS = "All"  # the name that pandas.crosstab gives to totals
 MOST_SHOWN_LABELS = 4  # labels shown in a message
