@@ -110,7 +110,7 @@ def add_in_two_passes(n: int) -> Any:
 
 
 def make_matrix(every: Any, k: int) -> Any:
-    """Return a matrix in place of the k-th part of a block's result."""
+    """Return a matrix instead of the k-th part of a block's result."""
     del every
     return np.full((1, C, C), k)
 
@@ -165,8 +165,8 @@ CALLS: dict[str, Callable[[int], Any]] = {
     "ipf": lambda n: cmfast.ipf(matrices(n)),
     "support": lambda n: cmfast.support(matrices(n)),
     "overlap": lambda n: cmfast.overlap(matrices(n), matrices(n) + 1),
-    "uncertainty.interval": lambda n: uncertainty.interval(matrices(n), "mcc", n_replicates=9, **QUIET),
-    "uncertainty.resample": lambda n: uncertainty.resample(matrices(n), n_replicates=2),
+    "uncertainty.interval": lambda n: uncertainty.interval(matrices(n), "mcc", n_resamples=9, **QUIET),
+    "uncertainty.resample": lambda n: uncertainty.resample(matrices(n), n_resamples=2),
     "uncertainty.standard_error": lambda n: uncertainty.standard_error(matrices(n), "accuracy"),
     "uncertainty.paired_counts": lambda n: uncertainty.paired_counts(
         labels(n), guesses(n), guesses(n) * 2, n_classes=C

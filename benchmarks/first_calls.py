@@ -33,7 +33,7 @@ CALLS = {
     "geometric_confusion_matrix, 30 axes": "cmfast.geometric_confusion_matrix(X, y, p)",
     "confusion_matrix, many labels": "cmfast.confusion_matrix(*rng.integers(0, 5000, (2, 20_000)))",
     "support": "cmfast.support(np.triu(M))",
-    "uncertainty.resample": "cmfast.uncertainty.resample(M, n_replicates=10, rng=0)",
+    "uncertainty.resample": "cmfast.uncertainty.resample(M, n_resamples=10, rng=0)",
     "overlap": "cmfast.overlap(M, M.T)",
     "ipf_nd 4x4x4": "cmfast.ipf_nd(rng.random((4, 4, 4)), [((0, 1), np.ones((4, 4))), ((1, 2), np.ones((4, 4)))])",
     "ipf_nd 4x4x4, a zero": (

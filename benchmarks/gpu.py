@@ -45,6 +45,7 @@ FIRST, LAST = COPIES.values()
 NAMES = ["accuracy", "mcc", "kappa", "f1_macro", "f1_weighted", "recall_macro", "precision_macro", "jaccard_macro",
          "balanced_accuracy", "geometric_mean"]  # fmt: skip
 ROWS = 1 << 20  # points that are made at a time
+SMOOTHED: dict[str, Any] = {"smoothing": 1e-3}  # weights "bi" of cells
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,8 @@ class Job:
         Whether the result has one entry per item; else a part is compared by itself.
     check_sums : callable or None
         Raises if sums of the result of the whole are wrong.
+    check_timed : callable or None
+        Raises if what is timed instead of the whole gives a wrong result.
     most_left : int or None
         How many matrices the fast kernels of scaling may leave.
     timed : callable or None
@@ -78,6 +81,7 @@ class Job:
     most_seconds: float | None = None
     per_item: bool = True
     check_sums: Callable[[Any], None] | None = None
+    check_timed: Callable[[], None] | None = None
     most_left: int | None = None
     timed: Callable[[], Any] | None = None
     rtol: float = 1e-9
@@ -89,6 +93,8 @@ class Job:
             whole = self.run(*self.whole) if self.per_item or self.check_sums else None
         if self.check_sums:
             self.check_sums(whole)
+        if self.check_timed:
+            self.check_timed()
         which = choose_items(len(self.whole[0])) if self.per_item else np.arange(min(PART, len(self.whole[0])))
         place = cupy.asarray(which)
         part = tuple(a[place] for a in self.whole)
@@ -264,6 +270,26 @@ def check_matrices(found: tuple[Any, ...], n: int) -> None:
     assert bool((totals == n).all()), "a threshold leaves out scores"
 
 
+def check_minima(found: Any, cells: Any, methods: list[str]) -> None:
+    """Assert that matrices of cells lie between their bounds, and have the bits of those of two parts of the cells."""
+    found, M = found.reshape(len(methods), *found.shape[-2:]), cells.confusion_matrix()
+    for G, method in zip(found, methods, strict=True):
+        mass = cmfast.importance_weights(M, method, **(SMOOTHED if method == "bi" else {})) * M
+        rows, columns = mass.sum(axis=1)[:, None], mass.sum(axis=0)[None, :]
+        most = cupy.where(rows < columns, rows, columns)
+        inside = (mass <= G * (1 + 1e-12)) & (most * (1 + 1e-12) >= G)
+        assert bool(inside.all()), f"{method}: beyond a bound"
+    parts = cmfast.gcm(cells.deal(2), methods, **SMOOTHED)
+    np.testing.assert_array_equal(found.get(), parts.get())
+
+
+def check_products(product: Callable[[], Any], i: Any, j: Any, a: Any, out: Any) -> None:
+    """Assert that a symmetric map, listed on one side of its diagonal, times ones gives the sums of its lines."""
+    product()
+    want = sum(cupy.bincount(lines, weights=a, minlength=len(out)) for lines in (i, j))
+    np.testing.assert_array_equal(out.get(), want.get())  # of integers
+
+
 def large(size: Size) -> Iterator[Job]:
     """Bi-normalise matrices that a block each scales, and one that blocks share."""
     for most, lines in ((10_000, 64), (1, 1000)):
@@ -335,7 +361,8 @@ def maps(size: Size) -> Iterator[Job]:
 
     timed = partial(passes.product, x, x, None, None, out)
     what, arrays = f"{len(i):,} pixels, {n:,} bins", tuple(map(cupy.asarray, (i, j, a)))
-    yield Job("balance, a pass", what, 8 * len(i) + 56 * n, run, arrays, per_item=False, timed=timed, rtol=SCALED)
+    options: dict[str, Any] = {"timed": timed, "check_timed": partial(check_products, timed, *arrays, out)}
+    yield Job("balance, a pass", what, 8 * len(i) + 56 * n, run, arrays, per_item=False, rtol=SCALED, **options)
 
 
 def metrics(size: Size) -> Iterator[Job]:
@@ -386,7 +413,7 @@ def patterns(size: Size) -> Iterator[Job]:
 def sampling(size: Size) -> Iterator[Job]:
     """Draw replicates, and move a threshold over scores."""
     counts = matrices(min(size.matrices, 10_000), 0.9, 0.0).astype(np.int64)
-    run = lambda M: cmfast.uncertainty.resample(M, n_replicates=100)  # noqa: E731
+    run = lambda M: cmfast.uncertainty.resample(M, n_resamples=100)  # noqa: E731
     # A draw depends on the index of its matrix, so that the first alone are compared.
     options: dict[str, Any] = {"per_item": False, "check_sums": partial(check_draws, counts)}
     yield Job("resample", f"{len(counts):,} 10x10, 100 replicates", 101 * counts.nbytes, run, (counts,), **options)
@@ -419,13 +446,15 @@ def make_point_jobs(m: int, n: int, points: tuple[Any, ...], most: float | None)
 
     def four(*points: Any) -> Any:
         cells = cmfast.cell_counts(*points, grid=grid, n_classes=10)
-        return cmfast.gcm(cells, methods, smoothing=1e-3)
+        return cmfast.gcm(cells, methods, **SMOOTHED)
 
-    yield Job("cell_counts, gcm", what, moved, one, points, most_seconds=most, per_item=False)
+    options: dict[str, Any] = {"per_item": False, "check_sums": partial(check_minima, cells=found, methods=["row"])}
+    yield Job("cell_counts, gcm", what, moved, one, points, most_seconds=most, **options)
     yield Job("cell_counts", what, moved, count, points, per_item=False, check_sums=partial(check_total, n=n))
     alone = f"{len(found):,} triples of {found.key_bits} bits, {len(methods)} weightings"
-    timed = partial(cmfast.gcm, found, methods, smoothing=1e-3)
-    yield Job("gcm", alone, 16 * len(found), four, points, per_item=False, timed=timed, rtol=SCALED)
+    timed = partial(cmfast.gcm, found, methods, **SMOOTHED)
+    options |= {"check_sums": partial(check_minima, cells=found, methods=methods)}
+    yield Job("gcm", alone, 16 * len(found), four, points, timed=timed, rtol=SCALED, **options)
 
 
 # Those with targets first.

@@ -32,11 +32,11 @@ def jobs(*, small: bool = False) -> list[Job]:
 
 def _comparison(*, small: bool) -> Job:
     """Return the job: from the labels of two classifiers to the interval of the difference of their macro F1."""
-    n, n_replicates, rng = (500, 60, np.random.default_rng(0)) if small else (100_000, 10_000, np.random.default_rng(0))
+    n, n_resamples, rng = (500, 60, np.random.default_rng(0)) if small else (100_000, 10_000, np.random.default_rng(0))
     y, other = rng.integers(0, 10, (2, n))
     both = np.where(rng.random(n) < 0.85, y, other)  # what is hard is so for both
     a, b = (np.where(rng.random(n) < share, both, rng.integers(0, 10, n)) for share in (0.91, 0.9))
-    few = max(20, n_replicates // 500)
+    few = max(20, n_resamples // 500)
 
     def check(found):
         low, high, error = found
@@ -47,26 +47,26 @@ def _comparison(*, small: bool) -> Job:
     def run(threads):
         T = uncertainty.paired_counts(y, a, b)
         options = {"method": "percentile", "test": "interval"}  # rivals make no test of their own
-        found = uncertainty.compare(T, "f1_macro", n_replicates=n_replicates, num_threads=threads, **options)
+        found = uncertainty.compare(T, "f1_macro", n_resamples=n_resamples, num_threads=threads, **options)
         return found.low, found.high, found.standard_error
 
     rivals = [
         Rival("scikit-learn in scipy.stats.bootstrap", lambda: _resample_labels(y, a, b, few), few, check),
-        Rival("multinomial draws of NumPy", lambda: _resample_cells(y, a, b, n_replicates), n_replicates, check),
+        Rival("multinomial draws of NumPy", lambda: _resample_cells(y, a, b, n_resamples), n_resamples, check),
     ]
-    size = f"{n:,} labels x 2, 10 classes, {n_replicates:,} replicates"
+    size = f"{n:,} labels x 2, 10 classes, {n_resamples:,} replicates"
     return Job(
-        "compare", size, n_replicates, "replicates", run, check, lambda: (y.sum(), a.sum(), b.sum()), "read", rivals
+        "compare", size, n_resamples, "replicates", run, check, lambda: (y.sum(), a.sum(), b.sum()), "read", rivals
     )
 
 
 def _permutation(*, small: bool) -> Job:
     """Return the job: from the labels of two classifiers to the p-value of a paired permutation test of macro F1."""
-    n, n_replicates, rng = (500, 99, np.random.default_rng(0)) if small else (100_000, 9999, np.random.default_rng(0))
+    n, n_resamples, rng = (500, 99, np.random.default_rng(0)) if small else (100_000, 9999, np.random.default_rng(0))
     y, other = rng.integers(0, 10, (2, n))
     both = np.where(rng.random(n) < 0.85, y, other)
     a, b = (np.where(rng.random(n) < 0.9, both, rng.integers(0, 10, n)) for _ in range(2))
-    few = max(19, n_replicates // 500)
+    few = max(19, n_resamples // 500)
     delta = uncertainty.compare(uncertainty.paired_counts(y, a, b), "f1_macro", method="delta", test="interval")
 
     def check(p):
@@ -78,7 +78,7 @@ def _permutation(*, small: bool) -> Job:
     def run(threads):
         T = uncertainty.paired_counts(y, a, b)
         options = {"method": "delta", "test": "permutation", "num_threads": threads}
-        return float(uncertainty.compare(T, "f1_macro", n_replicates=n_replicates, **options).p_value)
+        return float(uncertainty.compare(T, "f1_macro", n_resamples=n_resamples, **options).p_value)
 
     def use_labels():
         from sklearn.metrics import f1_score
@@ -103,9 +103,9 @@ def _permutation(*, small: bool) -> Job:
         Rival("scikit-learn in scipy.stats.permutation_test", use_labels, few, check),
         Rival("np.bincount in scipy.stats.permutation_test", use_counts, few, check),
     ]
-    size = f"{n:,} labels x 2, 10 classes, {n_replicates:,} swaps"
+    size = f"{n:,} labels x 2, 10 classes, {n_resamples:,} swaps"
     return Job(
-        "permutation test", size, n_replicates, "swaps", run, check, lambda: (y.sum(), a.sum(), b.sum()), "read", rivals
+        "permutation test", size, n_resamples, "swaps", run, check, lambda: (y.sum(), a.sum(), b.sum()), "read", rivals
     )
 
 
@@ -118,8 +118,8 @@ def _matrices(n, C=10):
 
 def _interval(*, small: bool) -> Job:
     """Return the job: percentile intervals of all metrics of one matrix; rivals make that of one metric."""
-    n_replicates = 60 if small else 10_000
-    few, M = max(20, n_replicates // 100), _matrices(1)[0]
+    n_resamples = 60 if small else 10_000
+    few, M = max(20, n_resamples // 100), _matrices(1)[0]
     y, p = (np.repeat(x.ravel(), M.ravel()) for x in np.indices(M.shape))
 
     def check(found):
@@ -128,7 +128,7 @@ def _interval(*, small: bool) -> Job:
         return f"mcc {low:.3f} to {high:.3f}"
 
     def run(threads):
-        options = {"n_replicates": n_replicates, "num_threads": threads, "on_failure": "ignore"}
+        options = {"n_resamples": n_resamples, "num_threads": threads, "on_failure": "ignore"}
         found = uncertainty.interval(M, method="percentile", **options)["mcc"]
         return found.low, found.high
 
@@ -140,21 +140,21 @@ def _interval(*, small: bool) -> Job:
         return bootstrap((y, p), matthews_corrcoef, **options, rng=np.random.default_rng(0)).confidence_interval
 
     def use_cells():
-        drawn = np.random.default_rng(0).multinomial(len(y), M.ravel() / len(y), n_replicates).reshape(-1, 10, 10)
+        drawn = np.random.default_rng(0).multinomial(len(y), M.ravel() / len(y), n_resamples).reshape(-1, 10, 10)
         return np.quantile(metrics.mcc(drawn), [0.025, 0.975])
 
     rivals = [
         Rival("scikit-learn in scipy.stats.bootstrap, MCC alone", use_labels, few, check),
-        Rival("multinomial draws of NumPy, MCC alone", use_cells, n_replicates, check),
+        Rival("multinomial draws of NumPy, MCC alone", use_cells, n_resamples, check),
     ]
-    size = f"{len(metrics.SCALARS)} metrics of {len(y):,} samples, 10 classes, {n_replicates:,} replicates"
-    limit = np.zeros((n_replicates, len(metrics.SCALARS))).copy
-    return Job("interval", size, n_replicates, "replicates", run, check, limit, "copy", rivals)
+    size = f"{len(metrics.SCALARS)} metrics of {len(y):,} samples, 10 classes, {n_resamples:,} replicates"
+    limit = np.zeros((n_resamples, len(metrics.SCALARS))).copy
+    return Job("interval", size, n_resamples, "replicates", run, check, limit, "copy", rivals)
 
 
 def _cells(*, small: bool) -> Job:
     """Return the job: percentile intervals of the cells of one bi-normalised matrix."""
-    n_replicates = 60 if small else 10_000
+    n_resamples = 60 if small else 10_000
     M = _matrices(1)[0]
 
     def check(found):
@@ -164,21 +164,21 @@ def _cells(*, small: bool) -> Job:
         return f"first cell {low[0, 0]:.3f} to {high[0, 0]:.3f}"
 
     def run(threads):
-        found = uncertainty.interval(M, of="bi", n_replicates=n_replicates, num_threads=threads)
+        found = uncertainty.interval(M, of="bi", n_resamples=n_resamples, num_threads=threads)
         return found.low, found.high
 
     def draw_in_numpy():
         rng, n = np.random.default_rng(0), M.sum()
-        drawn = rng.multinomial(n, M.ravel() / n, n_replicates).reshape(-1, 10, 10).astype(float)
+        drawn = rng.multinomial(n, M.ravel() / n, n_resamples).reshape(-1, 10, 10).astype(float)
         for _ in range(30):
             drawn /= drawn.sum(2, keepdims=True)
             drawn /= drawn.sum(1, keepdims=True)
         return np.quantile(drawn, [0.025, 0.975], axis=0)
 
-    rivals = [Rival("multinomial draws of NumPy, scaled 30 times", draw_in_numpy, n_replicates, check)]
-    size = f"{n_replicates:,} replicates of a 10x10"
-    limit = np.zeros((n_replicates, 10, 10)).copy
-    return Job("interval of cells", size, n_replicates, "replicates", run, check, limit, "copy", rivals)
+    rivals = [Rival("multinomial draws of NumPy, scaled 30 times", draw_in_numpy, n_resamples, check)]
+    size = f"{n_resamples:,} replicates of a 10x10"
+    limit = np.zeros((n_resamples, 10, 10)).copy
+    return Job("interval of cells", size, n_resamples, "replicates", run, check, limit, "copy", rivals)
 
 
 def _errors(*, small: bool) -> Job:
@@ -223,7 +223,7 @@ def _all_errors(C: int, B: int) -> Job:
     return Job(f"standard_error {C}", size, B, "matrices", run, check, compute_values, "metrics.compute")
 
 
-def _resample_labels(y, a, b, n_replicates):
+def _resample_labels(y, a, b, n_resamples):
     """Draw labels again, and give those to scikit-learn."""
     from scipy.stats import bootstrap
     from sklearn.metrics import f1_score
@@ -231,23 +231,23 @@ def _resample_labels(y, a, b, n_replicates):
     def apart(y, a, b):
         return f1_score(y, a, average="macro") - f1_score(y, b, average="macro")
 
-    options = {"paired": True, "vectorized": False, "n_resamples": n_replicates, "method": "percentile"}
+    options = {"paired": True, "vectorized": False, "n_resamples": n_resamples, "method": "percentile"}
     found = bootstrap((y, a, b), apart, **options, rng=np.random.default_rng(0))
     return *found.confidence_interval, found.standard_error
 
 
-def _resample_cells(y, a, b, n_replicates):
+def _resample_cells(y, a, b, n_resamples):
     """Draw what was counted of truth and both predictions again, some replicates at a time."""
     keys, counts = np.unique((y * 10 + a) * 10 + b, return_counts=True)
     truth, first, second = keys // 100, keys // 10 % 10, keys % 10
     one = [np.eye(10)[truth], *(np.eye(10)[x] for x in (first, second))]
     one += [np.eye(10)[truth] * (x == truth)[:, None] for x in (first, second)]
     rng, apart = np.random.default_rng(0), []
-    for _ in range(0, n_replicates, 500):
+    for _ in range(0, n_resamples, 500):
         M = rng.multinomial(len(y), counts / len(y), 500).astype(float)
         t, p, q, d, e = (M @ table for table in one)
         apart.append((2 * d / (t + p)).mean(-1) - (2 * e / (t + q)).mean(-1))
-    values = np.concatenate(apart)[:n_replicates]
+    values = np.concatenate(apart)[:n_resamples]
     return *np.quantile(values, [0.025, 0.975]), values.std()
 
 
@@ -285,15 +285,15 @@ def _looped(found):
     return "widths of 6 metrics"
 
 
-def simulate(n_replicates, scheme="expected_rounded", *, num_threads=None):
+def simulate(n_resamples, scheme="expected_rounded", *, num_threads=None):
     """Return the width of every metric: sizes, counts or normalised, metrics."""
     out = np.empty((len(SIZES), 2, len(NAMES)))
     for s, n in enumerate(SIZES):
-        options = {"n": n, "n_replicates": n_replicates, "scheme": scheme, "num_threads": num_threads}
+        options = {"n": n, "n_resamples": n_resamples, "scheme": scheme, "num_threads": num_threads}
         M = uncertainty.resample(COUNTS, MISSED, **options)
         for kind, matrices in enumerate((M, cmfast.normalize(M, "row", num_threads=num_threads))):
             found = metrics.compute(matrices, NAMES, num_threads=num_threads)
-            ends = int(0.025 * n_replicates), int(0.975 * n_replicates)
+            ends = int(0.025 * n_resamples), int(0.975 * n_resamples)
             values = np.partition(np.stack([found[name] for name in NAMES]), ends, axis=-1)
             out[s, kind] = (values[..., ends[1]] - values[..., ends[0]]).max(-1)
     return out

@@ -6,23 +6,20 @@ The array's library selects the backend; leading axes are the batch; rows are tr
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from cmfast import conformal, contingency, metrics, uncertainty
+from cmfast import conformal, contingency, metrics, results, uncertainty
+from cmfast._core.configuring import config
 from cmfast._core.failures import DiagnosticWarning, FailureError, FailureWarning
 from cmfast._version import __version__
-from cmfast.balancing import BalanceResult, balance
+from cmfast.balancing import balance
 from cmfast.comparison import kl_divergence, l1_distance, overlap
 from cmfast.confusion_counts import ConfusionCounts, by
 from cmfast.counting import confusion_matrix
 from cmfast.geometry import (
     CellAccumulator,
     CellCounts,
-    GcmDiagnostics,
-    GcmResult,
     Grid,
     PcaAccumulator,
     Projection,
-    SparseHistogram,
-    WidthCurve,
     cell_counts,
     diagnose,
     gcm,
@@ -34,65 +31,48 @@ from cmfast.geometry import (
 )
 from cmfast.kernels.status import Status
 from cmfast.margins import (
-    MarginsResult,
-    MarginsSupport,
-    RakeResult,
-    RoundedTable,
     ipf_cells,
     ipf_nd,
     rake,
     round_to_margins,
     support_nd,
 )
-from cmfast.normalizing import TargetEstimate, bi_normalize, estimate_for_target, importance_weights, normalize
-from cmfast.scaling import ScalingResult, ipf, ras
-from cmfast.zeros import Certificate, Support, support
+from cmfast.normalizing import bi_normalize, estimate_for_target, importance_weights, normalize
+from cmfast.scaling import ipf, ras
+from cmfast.zeros import support
 
 if TYPE_CHECKING:
     from cmfast import display
-    from cmfast._report import HtmlReport, report
+    from cmfast._report import report
 else:
 
     def __getattr__(name):
         """Import `display` and `report` on first access, because they depend on everything else."""
         if name == "display":
             return import_module("cmfast.display")
-        if name not in ("HtmlReport", "report"):
+        if name != "report":
             msg = f"module {__name__!r} has no attribute {name!r}"
             raise AttributeError(msg)
         return getattr(import_module("cmfast._report"), name)
 
 
 __all__ = [
-    "BalanceResult",
     "CellAccumulator",
     "CellCounts",
-    "Certificate",
     "ConfusionCounts",
     "DiagnosticWarning",
     "FailureError",
     "FailureWarning",
-    "GcmDiagnostics",
-    "GcmResult",
     "Grid",
-    "HtmlReport",
-    "MarginsResult",
-    "MarginsSupport",
     "PcaAccumulator",
     "Projection",
-    "RakeResult",
-    "RoundedTable",
-    "ScalingResult",
-    "SparseHistogram",
     "Status",
-    "Support",
-    "TargetEstimate",
-    "WidthCurve",
     "__version__",
     "balance",
     "bi_normalize",
     "by",
     "cell_counts",
+    "config",
     "conformal",
     "confusion_matrix",
     "contingency",
@@ -115,6 +95,7 @@ __all__ = [
     "rake",
     "ras",
     "report",
+    "results",
     "round_to_margins",
     "sparse_histogram",
     "support",

@@ -19,8 +19,7 @@ from scipy.sparse import csr_array
 import cmfast
 from cmfast._core import compile_notices, dispatch
 from cmfast.kernels.ops import OPS
-from cmfast.metrics import MetricName
-from cmfast.metrics._catalogue import PER_CLASS, SCALARS
+from cmfast.metrics import PER_CLASS, SCALARS, MetricName
 from cmfast.metrics._plan import make_plan as plan_of
 
 LABELS = (np.int64, np.int32, np.uint8, np.bool_)
@@ -426,15 +425,15 @@ def _least_cost() -> None:
 def _resample() -> None:
     """Call functions that compile the kernels of op ``resample``."""
     for dtype in VALUES:
-        cmfast.uncertainty.resample(_matrix(dtype), n_replicates=2)
-        cmfast.uncertainty.resample(_matrix(dtype), n_replicates=2, scheme="expected_rounded")
+        cmfast.uncertainty.resample(_matrix(dtype), n_resamples=2)
+        cmfast.uncertainty.resample(_matrix(dtype), n_resamples=2, scheme="expected_rounded")
 
 
 def _intervals() -> None:
     """Call functions that compile the kernels of op ``metric_intervals``."""
     for method in ("bca", "posterior"):
         cmfast.uncertainty.interval(
-            _matrix(np.int64), ["mcc", "recall"], method=method, n_replicates=2, on_failure="ignore"
+            _matrix(np.int64), ["mcc", "recall"], method=method, n_resamples=2, on_failure="ignore"
         )
 
 
@@ -442,7 +441,7 @@ def _clusters(function: Callable[..., object], **options: Any) -> Callable[[], o
     """Return a call of a function of clustered matrices."""
     clusters = np.stack([_matrix(np.int64)] * 2)
     names = None if "of" in options else ["gerrity", "recall"]
-    return lambda: function(clusters, names, clustered=True, **options)
+    return lambda: function(clusters, names, clusters=True, **options)
 
 
 def _standard_errors() -> None:
@@ -473,7 +472,7 @@ def _scores() -> None:
         cmfast.conformal.scores(P, _labels(), method="lac")
 
 
-def _sets(dtype: type = np.float64, n_classes: int = 3) -> cmfast.conformal.PredictionSets:
+def _sets(dtype: type = np.float64, n_classes: int = 3) -> cmfast.results.PredictionSets:
     """Return small prediction sets."""
     return cmfast.conformal.prediction_sets(_make_probabilities(dtype, n_classes), [0.5], randomised=False)
 
@@ -524,7 +523,7 @@ def _paired_replicates() -> None:
     y = _labels()
     for clusters in (None, y):
         T = cmfast.uncertainty.paired_counts(y, y[::-1], y, clusters=clusters)
-        cmfast.uncertainty.compare(T, EVERY, n_replicates=2)
+        cmfast.uncertainty.compare(T, EVERY, n_resamples=2)
 
 
 CALLS: dict[str, Callable[[], object]] = {
@@ -579,11 +578,11 @@ CALLS: dict[str, Callable[[], object]] = {
     "cell_errors": lambda: cmfast.uncertainty.standard_error(_matrix(np.int64), of="bi"),
     "cluster_cell_errors": _clusters(cmfast.uncertainty.standard_error, of="bi"),
     "cluster_errors": _clusters(cmfast.uncertainty.standard_error),
-    "cluster_intervals": _clusters(cmfast.uncertainty.interval, n_replicates=2),
-    "cluster_replicates": _clusters(cmfast.uncertainty.interval, of="row", n_replicates=2),
+    "cluster_intervals": _clusters(cmfast.uncertainty.interval, n_resamples=2),
+    "cluster_replicates": _clusters(cmfast.uncertainty.interval, of="row", n_resamples=2),
     "metric_intervals": _intervals,
-    "replicate_intervals": lambda: cmfast.uncertainty.interval(_matrix(np.int64), of="row", n_replicates=2),
-    "metric_draws": lambda: cmfast.uncertainty.posterior(_matrix(np.int64), ["mcc", "recall"], n_draws=2),
+    "replicate_intervals": lambda: cmfast.uncertainty.interval(_matrix(np.int64), of="row", n_resamples=2),
+    "metric_draws": lambda: cmfast.uncertainty.posterior(_matrix(np.int64), ["mcc", "recall"], n_resamples=2),
     "standard_errors": _standard_errors,
     "carrying_samples": _carrying_samples,
     "paired_errors": _paired_errors,

@@ -14,7 +14,7 @@ __all__ = ["kl_divergence", "l1_distance", "overlap"]
 @accept_dask_arrays(S="RC", T="RC", P="RC", Q="RC")
 def _compare(op: str, on_failure: OnFailure, num_threads: int | None, **pair: Array) -> Any:
     """Validate two arguments and run comparison `op` on their batch."""
-    validate.on_failure(on_failure)
+    on_failure = validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)
     first, second = dispatch.adopt(op=op, **pair)
     adopted = dict(zip(pair, (first, second), strict=True))
@@ -43,17 +43,18 @@ def overlap(
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> Floats: ...
-def overlap(S: Array, T: Array, /, *, on_failure: OnFailure = "warn", num_threads: int | None = None) -> Any:
+def overlap(S: Array, T: Array, /, *, on_failure: OnFailure = None, num_threads: int | None = None) -> Any:
     """Compute the share of mass that two matrices have in common, after dividing each by its total.
 
     Parameters
     ----------
     S, T : array, shape (..., R, C)
         Nonnegative; counts or any normalisation of them. The leading axes broadcast.
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about pairs without a valid result (see Notes).
+        Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
     Returns
     -------
@@ -107,17 +108,18 @@ def l1_distance(
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> Floats: ...
-def l1_distance(S: Array, T: Array, /, *, on_failure: OnFailure = "warn", num_threads: int | None = None) -> Any:
+def l1_distance(S: Array, T: Array, /, *, on_failure: OnFailure = None, num_threads: int | None = None) -> Any:
     """Compute the L1 distance of two matrices, after dividing each by its total.
 
     Parameters
     ----------
     S, T : array, shape (..., R, C)
         Nonnegative; counts or any normalisation of them. The leading axes broadcast.
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about pairs without a valid result (see Notes).
+        Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
     Returns
     -------
@@ -170,17 +172,18 @@ def kl_divergence(
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> Floats: ...
-def kl_divergence(P: Array, Q: Array, /, *, on_failure: OnFailure = "warn", num_threads: int | None = None) -> Any:
+def kl_divergence(P: Array, Q: Array, /, *, on_failure: OnFailure = None, num_threads: int | None = None) -> Any:
     """Compute the Kullback-Leibler divergence from `Q` to `P` in nats, after dividing each by its total.
 
     Parameters
     ----------
     P, Q : array, shape (..., R, C)
         Nonnegative; counts or any normalisation of them. The leading axes broadcast.
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about pairs without a valid result (see Notes).
+        Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
     Returns
     -------

@@ -56,7 +56,7 @@ class BiNormalize(torch.nn.Module):  # type: ignore[misc]  # torch is untyped fo
         smoothing: float | None = None,
         tol: float = 1e-9,
         solver: Solver = "auto",
-        on_failure: OnFailure = "warn",
+        on_failure: OnFailure = None,
     ) -> None:
         super().__init__()
         self.options: dict[str, Any] = {

@@ -205,7 +205,7 @@ def support(
         `row_sums`). Give both or neither; without them every row and column of a square `M` sums to one. A row or
         column with target zero is excluded. The leading axes broadcast with those of `M`.
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
     Returns
     -------

@@ -11,6 +11,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 os.environ.setdefault("CMFAST_QUIET", "1")  # a page shows what a function prints, not what was compiled meanwhile
 
 import site_pages  # noqa: E402
+import thumbnails  # noqa: E402
 
 import cmfast  # noqa: E402
 
@@ -21,8 +22,12 @@ version = release = cmfast.__version__
 extensions = [
     "myst_parser",
     "numpydoc",
+    "site_directives",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+    "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
 exclude_patterns = ["gallery/*", "sg_execution_times.rst", "**/sg_execution_times.rst"]
@@ -31,6 +36,10 @@ templates_path = ["_templates"]
 myst_enable_extensions = ["colon_fence"]
 myst_heading_anchors = 3
 
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+copybutton_selector = "div:not(.printed) > div.highlight > pre"
+
 autosummary_generate = True
 autodoc_typehints = "none"  # types stand in the docstrings, where shapes do
 autodoc_member_order = "bysource"
@@ -38,6 +47,7 @@ numpydoc_show_class_members = False  # the template of a class has them whole
 
 sphinx_gallery_conf = {
     "examples_dirs": "gallery",
+    "filename_pattern": r"/(plot_|models_)",
     "gallery_dirs": "pictures",
     "abort_on_example_error": True,
     "download_all_examples": False,
@@ -51,8 +61,10 @@ sphinx_gallery_conf = {
 html_theme = "pydata_sphinx_theme"
 html_title = "cmfast"
 html_show_sourcelink = html_show_copyright = False
-html_static_path: list[str] = []
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
 html_theme_options = {
+    "header_links_before_dropdown": 7,
     "navigation_with_keys": True,
     "show_toc_level": 2,
     "footer_start": [],
@@ -72,4 +84,5 @@ def skipped(app: Any, what: str, name: str, member: object, skip: bool, options:
 def setup(app: Any) -> None:
     """Write the pages that are made of the code before Sphinx looks which there are."""
     site_pages.write(HERE)
+    thumbnails.write()
     app.connect("autodoc-skip-member", skipped)

@@ -9,12 +9,12 @@ from pathlib import Path
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent))
 
-from cmfast import conformal  # noqa: E402
 from cmfast._core.progress import Bar  # noqa: E402
 from cmfast._pages.parts import Figure, Table  # noqa: E402
 from cmfast._reproduce.conformal import reproduce  # noqa: E402
 from cmfast._reproduce.conformal._central_training import train_network  # noqa: E402
 from cmfast._reproduce.conformal._network import CENTRE, ConformalSettings  # noqa: E402
+from cmfast.display import CcmDisplay  # noqa: E402
 
 if __name__ == "__main__":
     made = reproduce(quick=False, progress=Bar)
@@ -26,5 +26,5 @@ if __name__ == "__main__":
             print(f"\n{table.caption}\n{'  '.join(table.head)}", *map("  ".join, table.rows), sep="\n")
         print(*(said for figure in section.find(Figure) for said in figure.caption))
     sets, y, guess = train_network(0, ConformalSettings())["picture"]
-    display = conformal.CcmDisplay.from_sets(sets, y, guess, index=CENTRE).plot()
+    display = CcmDisplay.from_sets(sets, y, guess, index=CENTRE).plot()
     display.figure_.savefig(HERE / "conformal.png", dpi=64, metadata={"Software": None})

@@ -66,17 +66,17 @@ def main() -> None:
     shuffled = matrix[np.ix_(order, order)]
     names = [NAMES[k] for k in order]
     for ax, how in zip(axes, ("given", "cluster"), strict=True):
-        display.ConfusionDisplay.from_matrix(shuffled, normalize="row", class_names=names, order=how).plot(ax=ax)
+        display.ConfusionDisplay.from_matrix(shuffled, normalize="row", display_labels=names, order=how).plot(ax=ax)
         ax.set_title(f'order="{how}"')
     figure.savefig(HERE / "displays_orders.png", dpi=64, metadata={"Software": None})
     with plt.style.context("dark_background"):
         paired = uncertainty.paired_counts(y, first, second)
-        found = display.ConfusionDisplay.compare(paired.first, paired.second, paired=paired, class_names=NAMES)
+        found = display.ConfusionDisplay.compare(paired.first, paired.second, paired=paired, display_labels=NAMES)
         save(found.plot(), "difference")
     large = display.ConfusionDisplay.from_matrix(thousand(), order="cluster").blocks()
     save(large.plot(log=True), "thousand")
     save(large.zoom()[0].plot(), "zoom")
-    save(display.StripDisplay.from_matrices(checkpoints(), class_names=NAMES).plot(most=6), "strip")
+    save(display.StripDisplay.from_matrices(checkpoints(), display_labels=NAMES).plot(most=6), "strip")
 
 
 if __name__ == "__main__":

@@ -10,8 +10,9 @@ from pathlib import Path
 import sizes
 
 from cmfast.kernels.ops import OPS, Op
-from cmfast.metrics import METRICS, Metric
+from cmfast.metrics import METRICS
 from cmfast.metrics._catalogue import FORMS
+from cmfast.results import Metric
 
 ROOT = Path(__file__).parent.parent
 STANDARD = "[array API standard](https://data-apis.org/array-api/latest/)"
@@ -67,32 +68,41 @@ def _gradient(op: Op) -> str:
 
 
 def metrics_table() -> str:
-    """Return the table of the metrics."""
-    rows = [
-        "# Look up a metric",
-        "",
-        "Generated from `cmfast/metrics/_catalogue.py` by `python docs/generate.py`. Per matrix: `d`, `t`, `p` are",
-        "diagonal, row sums (truth) and column sums (prediction), `n` the total, `a` the sum of `d`, `e` the sum of",
-        "`t p`. One class against the rest has `tp = d`, `fn = t - d`, `fp = p - d`, `tn = n - t - p + d`.",
-        "",
-        "A metric per class also has the averages named in the last column, as `recall_macro`. `fbeta` is written with",
-        "its beta: `fbeta_2`, `fbeta_0.5_macro`. `fbeta_0` is `precision`, `fbeta_inf` is `recall`. `tau_weighted` is",
-        "written with a weight for each class, in their order: `tau_weighted_1_5` counts misses of class 1 five times",
-        "as much as false alarms. It is 1 at best and has no lower bound; with weights of mean 1 it is in [0, 1].",
-        "",
-        "| name | also | one number per | formula | range | 0/0 when | averages |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    return "\n".join([*rows, *map(_metric, METRICS)]) + "\n"
+    """Return the table of the metrics: names first, by what they are a number of, then the notation."""
+    lines = ["# Look up a metric", "", "[Notation](#notation) is below the tables."]
+    for kind, title in KINDS.items():
+        lines += ["", f"## {title}", "", "| name | formula | range | 0/0 when |", "|---|---|---|---|"]
+        lines += [_metric(metric) for metric in METRICS if metric.kind == kind]
+    return "\n".join(lines) + "\n" + NOTATION
+
+
+KINDS = {
+    "matrix": "One number per matrix",
+    "class": "One number per class",
+    "binary": "One number per 2x2 matrix",
+}
+NOTATION = """
+## Notation
+
+Per matrix: `d`, `t`, `p` are diagonal, row sums (truth) and column sums (prediction), `n` the total, `a` the sum of
+`d`, `e` the sum of `t p`. One class against the rest has `tp = d`, `fn = t - d`, `fp = p - d`, `tn = n - t - p + d`.
+
+A metric per class also has averages: `recall_macro`, `recall_weighted`, `recall_micro` and `recall_binary`; those
+marked with a star have the macro average only. `fbeta` is written with its beta: `fbeta_2`, `fbeta_0.5_macro`.
+`fbeta_0` is `precision`, `fbeta_inf` is `recall`. `tau_weighted` is written with a weight for each class, in their
+order: `tau_weighted_1_5` counts misses of class 1 five times as much as false alarms. It is 1 at best and has no lower
+bound; with weights of mean 1 it is in [0, 1].
+
+Generated from `cmfast/metrics/_functions.py` by `python docs/generate.py`.
+"""
 
 
 def _metric(metric: Metric) -> str:
-    per = {"matrix": "matrix", "class": "class", "binary": "2x2 matrix"}[metric.kind]
     low, high = (f"{x:.3g}" for x in (metric.low, metric.high))
     bounds = f"{'(' if low == '-inf' else '['}{low}, {high}]"
-    averages = "" if metric.kind != "class" else "macro" if metric.micro is None else "macro, weighted, micro, binary"
-    also = ", ".join(f"`{name}`" for name in metric.aliases)
-    return f"| `{metric.name}` | {also} | {per} | {metric.formula} | {bounds} | {metric.undefined} | {averages} |"
+    star = "*" if metric.kind == "class" and metric.micro is None else ""
+    names = ", ".join(f"`{name}`" for name in (metric.name, *metric.aliases))
+    return f"| {names}{star} | {metric.formula} | {bounds} | {metric.undefined} |"
 
 
 def metric_names() -> str:

@@ -180,7 +180,7 @@ def count_calls(draw: Callable[[np.random.Generator], Labels], repetitions: int,
         group = np.repeat(np.arange(len(drawn)), [len(one[0]) for one in drawn])
         clusters = None if drawn[0][3] is None else np.concatenate([one[3] for one in drawn if one[3] is not None])
         T = uncertainty.paired_counts(y, a, b, groups=group, clusters=clusters)
-        options: dict[str, Any] = {"level": LEVEL, "n_replicates": REPLICATES, "rng": seed + first}
+        options: dict[str, Any] = {"confidence_level": LEVEL, "n_resamples": REPLICATES, "rng": seed + first}
         by_swaps = uncertainty.compare(T, list(NAMES), method="delta", **options)
         by_interval = uncertainty.compare(T, list(NAMES), test="interval", **options)
         for test, result in (("permutation", by_swaps), ("interval", by_interval)):
@@ -239,7 +239,7 @@ def count_families(n_models: int, n: int, C: int, wrong: float, repetitions: int
             for i in range(n_models)
             for j in range(i)
         }
-        result = uncertainty.compare_many(pairs, list(NAMES), method="delta", n_replicates=REPLICATES, rng=k)
+        result = uncertainty.compare_many(pairs, list(NAMES), method="delta", n_resamples=REPLICATES, rng=k)
         for at, name in enumerate(NAMES):
             found[at] += bool((result[name].holm <= 1 - LEVEL + 1e-12).any())
     return found

@@ -37,7 +37,7 @@ def main() -> None:
     figure, axes = plt.subplots(1, 2, figsize=(12.4, 5.6), layout="compressed")
     titles = ("As counted: cats and dogs hide the rest", "Bi-normalised: who is taken for whom")
     for ax, how, title in zip(axes, (None, "bi"), titles, strict=True):
-        display.ConfusionDisplay.from_matrix(M, normalize=how, class_names=NAMES).plot(ax=ax)
+        display.ConfusionDisplay.from_matrix(M, normalize=how, display_labels=NAMES).plot(ax=ax)
         ax.set_title(title, fontsize=14)
     figure.savefig(HERE / "readme.png", dpi=72, bbox_inches="tight", metadata={"Software": None})
 

@@ -17,6 +17,12 @@ KEPT = HERE / "reproduced.json"
 PAGE = HERE / "reproduced.md"
 HEAD = """# The papers, reproduced
 
+This library rests on four papers and a glossary. Each of their claims was computed again and judged by rules that were
+fixed beforehand. {counted}
+The last column of the tables has the numbers that decide.
+
+![Bars for each source: claims that hold, hold in part, fail, and are undecided](reproduced.png)
+
 `cmfast reproduce NAME` recomputes every claim of the papers behind this library and reports whether it holds, where it
 does not, and the numbers. The command writes a page with pictures, all numbers as JSON, and every picture as a file;
 two runs differ only in their times. Claims with random variation are judged by simultaneous 95 % intervals against
@@ -27,7 +33,9 @@ You can run the experiments on normalisation on your own data:
 
 ```sh
 cmfast reproduce normalization --images x.npy --labels y.npy
-cmfast reproduce normalization --embeddings e.npy --labels y.npy --pred p.npy  # of a network that is trained
+# of a network that is trained
+cmfast reproduce normalization --embeddings e.npy --labels y.npy \\
+    --pred p.npy
 ```
 
 Made by `python docs/reproduced.py`. Misprints are in [what the sources print](errata.md).
@@ -36,7 +44,8 @@ Made by `python docs/reproduced.py`. Misprints are in [what the sources print](e
 
 def page(kept: dict[str, Any]) -> str:
     """Return the page."""
-    parts = [HEAD]
+    every = [claim["verdict"] for name in PAPERS if name in kept for claim in kept[name]["claims"]]
+    parts = [HEAD.format(counted=summarize_verdicts(every))]
     for name in PAPERS:
         if name not in kept:
             continue

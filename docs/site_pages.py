@@ -12,6 +12,12 @@ from cmfast.metrics import METRICS
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "benchmarks" / "results"
 
+# What a table of `cmfast` begins with.
+NOTES = {
+    "Scaling": "For confusion matrices: ``bi_normalize`` removes class frequencies, ``normalize`` divides by sums.\n"
+    "For known sums: ``ipf`` returns the scaled matrix, ``ras`` only the factors.",
+    "Surveys, tables and maps": "For records, tables with any number of axes, and symmetric maps.",
+}
 # What users import, and what stands above its table.
 MODULES = {
     "cmfast.metrics": "Every metric of confusion matrices, of one or of millions. ``METRICS`` has a record of each;\n"
@@ -20,6 +26,7 @@ MODULES = {
     "cmfast.conformal": "Conformal sets and the conformal correlation matrix.",
     "cmfast.contingency": "Metrics as surfaces over the contingency space.",
     "cmfast.display": "Pictures, by matplotlib.",
+    "cmfast.results": "The classes of results, made by functions: for annotations and ``isinstance``.",
     "cmfast.nn": "Bi-normalisation as a layer, and metrics as losses; needs torch.",
     "cmfast.compat.sklearn": "scikit-learn's metrics, computed by cmfast.",
     "cmfast.compat.torchmetrics": "torchmetrics' classes, computed by cmfast.",
@@ -30,34 +37,39 @@ PARTS = {  # of `cmfast` itself
         "bi_normalize",
         "ipf",
         "ras",
-        "ScalingResult",
         "normalize",
         "importance_weights",
         "estimate_for_target",
-        "TargetEstimate",
     ),
-    "Tables of any shape": (
+    "Surveys, tables and maps": (
         "ipf_nd",
         "ipf_cells",
-        "MarginsResult",
         "rake",
-        "RakeResult",
         "balance",
-        "BalanceResult",
         "round_to_margins",
-        "RoundedTable",
     ),
-    "Zeros": ("support", "Support", "Certificate", "support_nd", "MarginsSupport"),
+    "Zeros": ("support", "support_nd"),
     "Comparison": ("overlap", "l1_distance", "kl_divergence"),
-    "Geometry": import_module("cmfast.geometry").__all__,
-    "A page on your own models": ("report", "HtmlReport"),
+    "Geometry": [name for name in import_module("cmfast.geometry").__all__ if name in cmfast.__all__],
+    "A page on your own models": ("report",),
+    "Settings": ("config",),
     "What went wrong": ("Status", "FailureWarning", "FailureError", "DiagnosticWarning"),
 }
 
 
-def _table(title: str, names: list[str], mark: str = "-") -> list[str]:
+def _table(title: str, names: list[str], note: str = "") -> list[str]:
     entries = [f"   {name}" for name in names]
-    return [title, mark * len(title), "", ".. autosummary::", "   :toctree: generated", "", *entries, ""]
+    return [
+        title,
+        "-" * len(title),
+        "",
+        *([note, ""] if note else []),
+        ".. autosummary::",
+        "   :toctree: generated",
+        "",
+        *entries,
+        "",
+    ]
 
 
 def package() -> str:
@@ -67,17 +79,18 @@ def package() -> str:
     others = sorted(set(cmfast.__all__) - listed - modules - {"__version__"})
     lines = ["cmfast", "======", "", ".. currentmodule:: cmfast", ""]
     for title, names in PARTS.items():
-        lines += _table(title, list(names))
+        lines += _table(title, list(names), note=NOTES.get(title, ""))
     if others:
         lines += _table("Others", others)
     return "\n".join(lines)
 
 
 def _is_of(thing: object, path: str) -> bool:
-    """Return whether this is the page for it: displays are in `cmfast.display` as well, and some things are others'."""
+    """Return whether this is the page for it: some things are other modules'."""
     if not (inspect.isclass(thing) or inspect.isroutine(thing)) or not thing.__module__.startswith("cmfast."):
         return False
-    return not any(thing.__module__.startswith(f"{other}.") for other in MODULES if other != path)
+    collects = path in ("cmfast.display", "cmfast.results")
+    return collects or not any(thing.__module__.startswith(f"{other}.") for other in MODULES if other != path)
 
 
 def module(path: str, purpose: str) -> str:
@@ -95,7 +108,7 @@ def module(path: str, purpose: str) -> str:
 def benchmarks() -> str:
     """Return the page of the newest figures of each topic."""
     lines = [
-        "# Beside rivals",
+        "# Compared with rivals",
         "",
         "Made of `benchmarks/results`, which `python -m benchmarks --quick` writes. Every result is checked before",
         "it is timed; ours, the limit and the rivals are measured in turn in one run. A rival that is slow is given a",

@@ -28,10 +28,10 @@ def save(ax: Any, name: str) -> None:
     ax.figure.savefig(HERE / f"uncertainty_{name}.png", dpi=70, metadata={"Software": None})
 
 
-def forest(found: dict[str, uncertainty.Interval], method: str, name: str, label: str = "") -> None:
+def forest(found: dict[str, cmfast.results.Interval], method: str, name: str, label: str = "") -> None:
     """Draw intervals, one below the other."""
     rows = sum(np.size(one.low) for one in found.values())
-    drawn = uncertainty.Intervals(found, method=method, level=0.95, n_replicates=10_000)
+    drawn = cmfast.results.Intervals(found, method=method, confidence_level=0.95, n_resamples=10_000)
     ax = drawn.plot(ax=axes(rows))
     if label:
         ax.set_xlabel(label)
@@ -66,12 +66,12 @@ def of_differences() -> None:
     apart = float(paired.difference)
     errors = [uncertainty.standard_error(side, "f1_macro") for side in (T.first, T.second)]
     reach = 1.96 * float(np.hypot(*errors))
-    display = uncertainty.ComparisonDisplay(
+    display = cmfast.display.ComparisonDisplay(
         ["paired, as it is", "as if independent"],
         difference=np.array([apart, apart]),
         low=np.array([paired.low, apart - reach]),
         high=np.array([paired.high, apart + reach]),
-        level=0.95,
+        confidence_level=0.95,
     )
     save(display.plot(ax=axes(2)).ax_, "paired")
 
@@ -100,18 +100,18 @@ def main() -> None:
     forest(sizes, "normal", "sizes", f"MCC {float(metrics.mcc(M)):.3f} and 1.96 standard errors")
     cells = uncertainty.interval(M, of="bi", method="bca")
     names = {f"{i} taken for {j}": (i, j) for i in range(3) for j in range(3) if i != j}
-    forest({name: uncertainty.Interval(*(x[at] for x in cells)) for name, at in names.items()}, "bca", "cells")
+    forest({name: cmfast.results.Interval(*(x[at] for x in cells)) for name, at in names.items()}, "bca", "cells")
     each = patients()
     both = {"by sample": each.sum(0), "by patient": each}
     forest(
-        {name: uncertainty.interval(x, "accuracy", clustered=x.ndim == 3) for name, x in both.items()},
+        {name: uncertainty.interval(x, "accuracy", clusters=x.ndim == 3) for name, x in both.items()},
         "bca", "patients", "accuracy, 95% by bca",
     )  # fmt: skip
     few = {
         method: uncertainty.interval(FEW, "recall", method=method, on_failure="ignore")
         for method in ("bca", "normal", "wilson", "posterior")
     }
-    ends = {name: uncertainty.Interval(*(np.asarray(x)[0] for x in one)) for name, one in few.items()}
+    ends = {name: cmfast.results.Interval(*(np.asarray(x)[0] for x in one)) for name, one in few.items()}
     forest(ends, "each method", "few", "recall, 5 of 5 right")
     of_differences()
     of_posterior()

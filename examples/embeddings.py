@@ -1,4 +1,4 @@
-"""Does confusion follow from the positions of points? The confusion matrix, the geometric one, and the verdict."""
+"""Compare a confusion matrix with the geometric one of its embeddings."""
 
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
@@ -11,6 +11,17 @@ X, y = load_digits(return_X_y=True)
 embedded = PCA(3).fit_transform(X)
 guess = cross_val_predict(KNeighborsClassifier(), embedded, y)
 
-result = cmfast.geometric_confusion_matrix(embedded, y, guess, weights="row", n_components=None)
+result = cmfast.geometric_confusion_matrix(
+    embedded, y, guess, weights="row", n_components=None
+)
 print(result.diagnostics)
-print(cmfast.width_curve(embedded, y, guess, weights="row", n_components=None, factors=[0.5, 1, 2]))
+print(
+    cmfast.width_curve(
+        embedded,
+        y,
+        guess,
+        weights="row",
+        n_components=None,
+        factors=[0.5, 1, 2],
+    )
+)

@@ -1,4 +1,4 @@
-"""A file larger than memory (pretend): axes, cells and counts are read off it in parts, in three passes."""
+"""Process a file larger than memory (pretend) in three passes."""
 
 import tempfile
 from pathlib import Path
@@ -11,10 +11,18 @@ with tempfile.TemporaryDirectory() as folder:
     rng = np.random.default_rng(0)
     y = rng.integers(0, 5, 300_000)
     centred = rng.normal(size=(len(y), 16)).astype(np.float32)
-    np.save(Path(folder, "X.npy"), centred + 2 * np.eye(5, 16, dtype=np.float32)[y], allow_pickle=False)
+    np.save(
+        Path(folder, "X.npy"),
+        centred + 2 * np.eye(5, 16, dtype=np.float32)[y],
+        allow_pickle=False,
+    )
     X = np.load(Path(folder, "X.npy"), mmap_mode="r", allow_pickle=False)
-    guess = np.where(rng.random(len(y)) < 0.8, y, rng.integers(0, 5, len(y)))
-    parts = [slice(start, start + 50_000) for start in range(0, len(y), 50_000)]
+    guess = np.where(
+        rng.random(len(y)) < 0.8, y, rng.integers(0, 5, len(y))
+    )
+    parts = [
+        slice(start, start + 50_000) for start in range(0, len(y), 50_000)
+    ]
 
     axes = cmfast.PcaAccumulator()
     for part in parts:

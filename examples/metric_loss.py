@@ -1,7 +1,8 @@
-"""Train on the metric itself: macro F1 and cross-entropy as losses, on digits with five rare classes.
+"""Compare macro F1 and cross-entropy as losses, with five rare classes.
 
-It loses: cross-entropy is better here even in macro F1, as the last line says. docs/gradients.md has thirty seeds, and
-what helps instead: weights that balance the classes.
+It loses: cross-entropy is better here even in macro F1, as the last line
+says. docs/gradients.md has thirty seeds, and what helps instead: weights
+that balance the classes.
 """
 
 import numpy as np
@@ -12,9 +13,18 @@ from cmfast import metrics, nn
 
 X, y = load_digits(return_X_y=True)
 rng = np.random.default_rng(0)
-rare = (y % 2 == 1) & (rng.random(len(y)) < 0.93)  # one odd digit in fourteen is left
-X, y = torch.tensor(X[~rare] / 16.0, dtype=torch.float32), torch.tensor(y[~rare])
-LOSSES = {"cross-entropy": lambda P, y: torch.nn.functional.nll_loss(P.log(), y), "macro F1": nn.MetricLoss("f1_macro")}
+# one odd digit in fourteen is left
+rare = (y % 2 == 1) & (rng.random(len(y)) < 0.93)
+X, y = (
+    torch.tensor(X[~rare] / 16.0, dtype=torch.float32),
+    torch.tensor(y[~rare]),
+)
+LOSSES = {
+    "cross-entropy": lambda P, y: torch.nn.functional.nll_loss(
+        P.log(), y
+    ),
+    "macro F1": nn.MetricLoss("f1_macro"),
+}
 
 
 def score_of(loss, seed, steps=60):
@@ -28,13 +38,25 @@ def score_of(loss, seed, steps=60):
         optimiser.zero_grad()
         loss(model(X[train]).softmax(1), y[train]).backward()
         optimiser.step()
-    M = nn.soft_confusion_matrix(torch.nn.functional.one_hot(model(X[test]).argmax(1), 10).double(), y[test])
+    M = nn.soft_confusion_matrix(
+        torch.nn.functional.one_hot(
+            model(X[test]).argmax(1), 10
+        ).double(),
+        y[test],
+    )
     return float(metrics.f1(M, average="macro"))
 
 
-scores = {name: np.array([score_of(loss, seed) for seed in range(3)]) for name, loss in LOSSES.items()}
+scores = {
+    name: np.array([score_of(loss, seed) for seed in range(3)])
+    for name, loss in LOSSES.items()
+}
 for name, found in scores.items():
-    print(f"{name}: macro F1 {found.mean():.3f} on new samples, {found.std():.3f} between seeds")
+    print(
+        f"{name}: macro F1 {found.mean():.3f} on new samples, "
+        f"{found.std():.3f} between seeds"
+    )
 usual, own = scores.values()
-print(f"So the metric is the {'better' if own.mean() > usual.mean() else 'worse'} loss here, even in itself: ", end="")
+word = "better" if own.mean() > usual.mean() else "worse"
+print(f"So the metric is the {word} loss here, even in itself: ", end="")
 print(f"it won with {(own > usual).sum()} of {len(own)} seeds")

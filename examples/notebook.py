@@ -1,4 +1,4 @@
-"""Cells of a notebook: every result shows itself, and says in words what it is worth."""
+"""Show results as cells of a notebook do, with what they are worth."""
 
 # %% Counts
 from sklearn.datasets import load_iris
@@ -10,12 +10,16 @@ from cmfast import metrics
 
 iris = load_iris()
 names = iris.target_names
-guess = cross_val_predict(LogisticRegression(C=0.01), iris.data, iris.target)
-counts = cmfast.ConfusionCounts.from_labels(names[iris.target], names[guess])
+guess = cross_val_predict(
+    LogisticRegression(C=0.01), iris.data, iris.target
+)
+counts = cmfast.ConfusionCounts.from_labels(
+    names[iris.target], names[guess]
+)
 print(counts.to_pandas())
 
 # %% Metrics
-print(counts.report())
+print(counts.classification_report())
 
 # %% Without the sizes of the classes
 result = cmfast.ipf(counts.matrix, smoothing=0.5)

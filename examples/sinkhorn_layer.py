@@ -1,4 +1,4 @@
-"""Learn to sort: a bi-normalised layer that turns scores into a soft permutation, exact against twenty sweeps."""
+"""Learn to sort by a bi-normalised layer, exact or by twenty sweeps."""
 
 import torch
 
@@ -8,7 +8,7 @@ N = 5  # numbers to sort
 
 
 def sweeps(logits, number=20):
-    """Scale the logits by a fixed number of sweeps, recorded by autograd."""
+    """Scale the logits by some sweeps, recorded by autograd."""
     for _ in range(number):
         logits = logits - logits.logsumexp(-1, keepdim=True)
         logits = logits - logits.logsumexp(-2, keepdim=True)
@@ -16,9 +16,11 @@ def sweeps(logits, number=20):
 
 
 def learn(layer, steps=200):
-    """Return the share of numbers that end in their place, and how far a row of the layer is from one at most."""
+    """Return the share of numbers in their place, and the worst row."""
     torch.manual_seed(0)
-    model = torch.nn.Sequential(torch.nn.Linear(1, 32), torch.nn.ReLU(), torch.nn.Linear(32, N))
+    model = torch.nn.Sequential(
+        torch.nn.Linear(1, 32), torch.nn.ReLU(), torch.nn.Linear(32, N)
+    )
     optimiser = torch.optim.Adam(model.parameters(), lr=0.02)
     for _ in range(steps):
         X = torch.rand(64, N, 1)
@@ -30,10 +32,18 @@ def learn(layer, steps=200):
     X = torch.rand(500, N, 1)
     with torch.no_grad():
         P = layer(model(X) * 5.0)
-    right = (P.argmax(2) == X.argsort(1).argsort(1)[..., 0]).float().mean()
+    right = (
+        (P.argmax(2) == X.argsort(1).argsort(1)[..., 0]).float().mean()
+    )
     return float(right), float((P.sum(-1) - 1.0).abs().max())
 
 
-for name, layer in {"exact": nn.BiNormalize(logits=True), "20 sweeps": sweeps}.items():
+for name, layer in {
+    "exact": nn.BiNormalize(logits=True),
+    "20 sweeps": sweeps,
+}.items():
     right, error = learn(layer)
-    print(f"{name}: {right:.0%} of the numbers in their place, a row off by {error:.0e} at most")
+    print(
+        f"{name}: {right:.0%} of the numbers in their place, "
+        f"a row off by {error:.0e} at most"
+    )

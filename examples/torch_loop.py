@@ -1,4 +1,4 @@
-"""In a training loop: the confusion matrix of every epoch as a tensor, bi-normalised in one call at the end."""
+"""Keep the matrix of every epoch as a tensor, and scale them together."""
 
 import torch
 
@@ -17,8 +17,13 @@ for _ in range(20):
     optimiser.zero_grad()
     loss.backward()
     optimiser.step()
-    epochs.append(cmfast.confusion_matrix(y, logits.detach().argmax(1), n_classes=5))
+    epochs.append(
+        cmfast.confusion_matrix(y, logits.detach().argmax(1), n_classes=5)
+    )
 
 P = cmfast.bi_normalize(torch.stack(epochs), smoothing=0.5)
 first, last = (float(P[k].diagonal().mean()) for k in (0, -1))
-print(f"{type(P).__name__} {tuple(P.shape)}: mean of the diagonal {first:.2f} at first, {last:.2f} at last")
+print(
+    f"{type(P).__name__} {tuple(P.shape)}: "
+    f"mean of the diagonal {first:.2f} at first, {last:.2f} at last"
+)

@@ -80,7 +80,8 @@ Table: TypeAlias = NDArray[Any] | Sequence[Sequence[float]] | Tensor | CudaArray
 # The label of one class.
 Label: TypeAlias = bool | int | float | str | bytes | np.generic | date
 
-OnFailure: TypeAlias = Literal["raise", "warn", "ignore"]
+FailurePolicy: TypeAlias = Literal["raise", "warn", "ignore"]
+OnFailure: TypeAlias = FailurePolicy | None  # None: as cmfast.config says
 Progress: TypeAlias = bool | Callable[[int, int], object] | None
 IntervalMethod: TypeAlias = Literal["bca", "percentile", "basic", "normal", "wilson", "posterior"]
 Method: TypeAlias = Literal["all", "row", "true", "col", "pred", "bi"]

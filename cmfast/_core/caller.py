@@ -92,13 +92,18 @@ def _public_name(module: str, qualname: str) -> str | None:
     """Return the public name of the function `qualname` of `module`; None if it is not public."""
     import cmfast
 
-    # Functions of public modules are called by the module's name: metrics.compute.
     outer = module.split(".")[1] if module != "cmfast" else ""
-    space = getattr(cmfast, outer) if outer in cmfast.__all__ else cmfast
     first, *rest = qualname.split(".")
-    if first not in space.__all__ or getattr(getattr(space, first), "__module__", None) != module:
-        return None
+    # Functions of public modules are called by the module's name: metrics.compute. Results are called by their class.
+    homes = [outer if outer in cmfast.__all__ else "", "display" if first.endswith("Display") else "results"]
+    spaces = {home: getattr(cmfast, home) if home else cmfast for home in homes}
+    home = next((home for home, space in spaces.items() if _exports(space, first, module)), None)
     rest = [part for part in rest if not part.endswith("__")]  # Grid.__init__ is Grid
-    if any(part.startswith(("_", "<")) for part in rest):
+    if home is None or any(part.startswith(("_", "<")) for part in rest):
         return None
-    return ".".join([outer] * (space is not cmfast) + [first, *rest])
+    return ".".join([home] * (home not in ("", "results")) + [first, *rest])
+
+
+def _exports(space: Any, name: str, module: str) -> bool:
+    """Whether a public module has the function or class `name` that `module` defines."""
+    return name in space.__all__ and getattr(getattr(space, name), "__module__", None) == module

@@ -52,15 +52,15 @@ def list_pairs(rows: np.ndarray, cols: np.ndarray, counts: np.ndarray, n_classes
     return Pairs(first, second, forth[order], back[order], n_classes * (n_classes - 1) // 2)
 
 
-def find_distinct_pairs(found: Pairs, level: float = USUAL_LEVEL) -> PairTests:
-    """Test which confused pairs lead, which directions differ and which ranks are possible, with error 1 - `level`.
+def find_distinct_pairs(found: Pairs, confidence_level: float = USUAL_LEVEL) -> PairTests:
+    """Test which confused pairs lead, which directions differ and which ranks are possible, at a confidence level.
 
     One pair leads if an exact binomial test separates it from the second, which needs no correction for the largest of
     many
     (Hung and Fithian, Rank verification for exponential families, 2019). Several lead if simultaneous exact Poisson
     intervals (Garwood, 1936) are disjoint. Directions: exact binomial tests of all pairs, corrected by Holm.
     """
-    n, error = found.forth + found.back, (1.0 - level) / STATEMENTS
+    n, error = found.forth + found.back, (1.0 - confidence_level) / STATEMENTS
     told = holm(np.atleast_1d(binomial_test(found.forth, found.back))) <= error
     low, high = poisson_intervals(n.astype(np.float64), error / (2 * max(found.n_pairs, 1)))
     empty = poisson_intervals(np.zeros(1), error / (2 * max(found.n_pairs, 1)))[1][0]
@@ -92,7 +92,7 @@ def poisson_intervals(n: np.ndarray, tail: float) -> tuple[np.ndarray, np.ndarra
     return np.where(n > 0, gammaincinv(np.maximum(n, 1.0), tail), 0.0), np.asarray(gammainccinv(n + 1.0, tail))
 
 
-def find_least_recall(right: np.ndarray, of: np.ndarray, level: float = USUAL_LEVEL) -> int | None:
+def find_least_recall(right: np.ndarray, of: np.ndarray, confidence_level: float = USUAL_LEVEL) -> int | None:
     """Return the class whose recall is significantly below all others; None if no recall is.
 
     Simultaneous Clopper-Pearson intervals (1934) with Bonferroni's correction; classes without samples are left out.
@@ -102,7 +102,11 @@ def find_least_recall(right: np.ndarray, of: np.ndarray, level: float = USUAL_LE
     known = np.flatnonzero(of > 0)
     if len(known) < 2:
         return None
-    r, n, tail = right[known].astype(np.float64), of[known].astype(np.float64), (1.0 - level) / (2 * len(known))
+    r, n, tail = (
+        right[known].astype(np.float64),
+        of[known].astype(np.float64),
+        (1.0 - confidence_level) / (2 * len(known)),
+    )
     low = np.where(r > 0, betaincinv(np.maximum(r, 0.5), n - r + 1.0, tail), 0.0)
     high = np.where(r < n, betaincinv(r + 1.0, np.maximum(n - r, 0.5), 1.0 - tail), 1.0)
     k = int(high.argmin())
@@ -119,7 +123,7 @@ def describe_pair(first: object, second: object, forth: int, back: int, *, told:
     return f"{first} and {second} ({forth:,} samples of {first} taken for {second}, {back:,} the other way round)"
 
 
-def describe_confusions(M: np.ndarray, labels: Sequence[object], level: float = USUAL_LEVEL) -> str:
+def describe_confusions(M: np.ndarray, labels: Sequence[object], confidence_level: float = USUAL_LEVEL) -> str:
     """Return a sentence on which confusions of a matrix of counts stand out significantly."""
     rows, cols = np.nonzero(M)
     found = list_pairs(rows, cols, M[rows, cols], len(M))
@@ -127,7 +131,7 @@ def describe_confusions(M: np.ndarray, labels: Sequence[object], level: float = 
         return "nothing is confused"
     if not (np.floor(M) == M).all():
         return "confusions of weighted samples are not tested, as the tests need counts of samples"
-    what = find_distinct_pairs(found, level)
+    what = find_distinct_pairs(found, confidence_level)
     of = [
         describe_pair(labels[i], labels[j], int(n), int(m), told=bool(told))
         for i, j, n, m, told in zip(*found[:4], what.told, strict=True)

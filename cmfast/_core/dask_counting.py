@@ -16,13 +16,13 @@ from cmfast.kernels.shared import halves
 from cmfast.kernels.status import Status
 
 LEAST_SUMMED_BYTES = 8  # sums of narrower integers overflow int64, and raise, after 2**31 samples at the earliest
-DIGIT_BITS = 24  # of float weights; the sum of a digit overflows int64, and raises, after 2**39 samples
+WEIGHT_DIGIT_BITS = 24  # of float weights; the sum of a digit overflows int64, and raises, after 2**39 samples
 
 
 class _DigitSums(NamedTuple):
     """Sums of float weights by digit, and the number of weights that are not finite, for each cell of the matrices.
 
-    `digits[k]` counts units of ``2**(DIGIT_BITS * k)``; digits that are zero everywhere are missing.
+    `digits[k]` counts units of ``2**(WEIGHT_DIGIT_BITS * k)``; digits that are zero everywhere are missing.
     """
 
     bad: Any
@@ -93,7 +93,7 @@ def _count_digits(
     bad = (~np.isfinite(sample_weight)).astype(np.int8)
     digits = {
         k: count(y_true, y_pred, sample_weight=some, groups=groups, **options)
-        for k, some in halves.split_digits(sample_weight, DIGIT_BITS)
+        for k, some in halves.split_digits(sample_weight, WEIGHT_DIGIT_BITS)
     }
     return _DigitSums(count(y_true, y_pred, sample_weight=bad, groups=groups, **options), digits)
 
@@ -113,7 +113,7 @@ def _join_digits(found: _DigitSums, *, on_failure: OnFailure) -> Any:
     none = np.zeros(bad.size, np.int64)
     last, first = min(digits, default=0), max(digits, default=0)
     columns = [digits.get(k, none) for k in range(first, last - 1, -1)]
-    table = halves.round_digit_sums(columns, DIGIT_BITS, DIGIT_BITS * last).reshape(bad.shape)
+    table = halves.round_digit_sums(columns, WEIGHT_DIGIT_BITS, WEIGHT_DIGIT_BITS * last).reshape(bad.shape)
     wrong = (bad != 0) | ~np.isfinite(table)
     spoilt = wrong.any(axis=(-2, -1))
     failures.report((spoilt * np.int8(Status.INVALID)).astype(np.int8), on_failure)

@@ -10,7 +10,7 @@ from cmfast._core import caller
 from cmfast._core.adapters import KNOWN, adapter, read_only
 
 # Options that set the size of a result, and how NumPy's ValueError begins for a size beyond the address space.
-SIZES = ("n_classes", "n_groups", "n_replicates")
+SIZES = ("n_classes", "n_groups", "n_resamples")
 TOO_LARGE = ("Maximum allowed dimension", "array is too big")
 NUMBERS = frozenset(map(np.dtype, "?bBhHiIlLqQefd"))  # dtypes that need no conversion
 _known = KNOWN.get  # bound once: saves time in small calls

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import caller
+from cmfast._core import caller, settings
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import OnFailure
 from cmfast.kernels.status import Status
@@ -59,7 +59,7 @@ def report(
         Codes of :class:`Status`. Unless `on_failure` is ``"ignore"``, the test for nonzero codes synchronises the
         device; the codes are copied from there only if one is nonzero.
     on_failure : {"raise", "warn", "ignore"}
-        Validated by the caller.
+        Validated by the caller; None: as :func:`cmfast.config` says.
     failed : str
         Plural phrase for the failed elements.
     describe : callable, optional
@@ -69,6 +69,7 @@ def report(
     limit_is_answer : bool
         LIMIT_ONLY gave a usable result, though not the requested one: it warns even if failures raise.
     """
+    on_failure = settings.current.get().on_failure if on_failure is None else on_failure
     if on_failure == "ignore":
         return
     if isinstance(status, np.generic) and not status:  # fast path: one matrix, no failure
@@ -122,6 +123,7 @@ def collect_warnings() -> Iterator[list[str]]:
 
 def warn_or_raise(text: str, on_failure: OnFailure, status: Any = None) -> None:
     """Issue a FailureWarning or raise a FailureError with `text`, as `on_failure` says."""
+    on_failure = settings.current.get().on_failure if on_failure is None else on_failure
     if on_failure == "raise":
         raise FailureError(caller.prefix_name(text), status)
     if on_failure == "warn":

@@ -5,11 +5,12 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import wraps
-from inspect import Signature, signature
+from inspect import BoundArguments, Signature, signature
 from itertools import chain
 from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
 
+from cmfast._core import settings
 from cmfast.kernels.loading import load
 
 P = ParamSpec("P")
@@ -50,6 +51,7 @@ def accept_dask_arrays(
             """Map the call over the blocks of Dask arrays; for other arrays call `function`."""
             if "dask.array" in sys.modules and are_lazy(*args, *options.values()):
                 bound = known.bind(*args, **options)
+                _keep_settings(bound)
                 out: R = dask().map_batches(_find_importable(wrapper), bound, cores, numbers)
                 return out
             if numbers is not None and numbers not in options and (places := _element_indices.get()) is not None:
@@ -59,6 +61,13 @@ def accept_dask_arrays(
         return wrapper
 
     return decorate
+
+
+def _keep_settings(bound: BoundArguments) -> None:
+    """Give a call the options that `cmfast.config` sets here, because its tasks run elsewhere and later."""
+    for name, value in settings.current.get()._asdict().items():
+        if name in bound.signature.parameters and bound.arguments.get(name) is None:
+            bound.arguments[name] = value
 
 
 def are_lazy(*arrays: object) -> bool:

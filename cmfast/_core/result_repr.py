@@ -52,7 +52,7 @@ def add_repr_of_display(cls: C) -> C:
         return f"<{cls.__name__}: {self._describe()}>"
 
     def _repr_html_(self: Any) -> str:
-        """Return the text and, if it was not drawn before, the picture: a notebook shows figures that were drawn."""
+        """Return the picture with a caption, or only text if it was drawn before: a notebook shows drawn figures."""
         text = f"<p>{escape_prose(repr(self))}</p>"
         if hasattr(self, "figure_"):
             return text
@@ -61,7 +61,8 @@ def add_repr_of_display(cls: C) -> C:
         except ImportError:  # matplotlib is optional
             return text
         picture = plotting.encode_figure(drawn.figure_)
-        return f'{text}<img alt="{cls.__name__}" src="data:image/png;base64,{picture}">'
+        image = f'<img alt="{cls.__name__}" src="data:image/png;base64,{picture}">'
+        return f"<figure>{image}<figcaption>{escape_prose(self._describe())}</figcaption></figure>"
 
     for function in (__repr__, _repr_html_):
         setattr(cls, function.__name__, function)

@@ -12,16 +12,16 @@ from typing import Any, NoReturn, get_args
 
 import numpy as np
 
-from cmfast._core import caller
+from cmfast._core import caller, settings
 from cmfast._core.adapters import _columns, _text_codes, adapter
-from cmfast._core.annotations import OnFailure, Progress
+from cmfast._core.annotations import FailurePolicy, Progress
 from cmfast._core.dispatch import shape_of
 
 LARGEST_INT64 = 2**63 - 1  # largest count of a kernel, and largest array size
 EXACT_FLOAT64 = 2**53  # every integer up to here is a float64
 MOST_BITS = 512
 MOST_SHOWN_CHARACTERS = 200  # characters of a value in a message
-ON_FAILURE = get_args(OnFailure)
+ON_FAILURE = get_args(FailurePolicy)
 BOOLS = (bool, np.bool_)
 REALS = frozenset(map(np.dtype, "?bBhHiIlLqQefd"))
 NUMBERS = (int, float, np.integer, np.floating)
@@ -374,14 +374,17 @@ def generator(rng: Any) -> "np.random.Generator":
         refuse("rng", "an integer or a Generator of NumPy", given, TypeError)
 
 
-def on_failure(value: object) -> None:
-    """Validate the option ``on_failure=``."""
+def on_failure(value: Any) -> FailurePolicy:
+    """Validate the option ``on_failure=`` and return it; for None return what :func:`cmfast.config` says."""
+    if value is None:
+        return settings.current.get().on_failure
     choice("on_failure", value, ON_FAILURE)
+    return value  # type: ignore[no-any-return]
 
 
 def num_threads(value: Any) -> int | None:
-    """Validate the option ``num_threads=``; return it as an int or None."""
-    return None if value is None else count("num_threads", value, least=1, most=None)
+    """Validate the option ``num_threads=`` and return it; for None return what :func:`cmfast.config` says."""
+    return settings.current.get().num_threads if value is None else count("num_threads", value, least=1, most=None)
 
 
 def progress(value: Progress) -> None:

@@ -32,8 +32,8 @@ def report(
     scores: Array | None = None,
     title: str | None = None,
     smoothing: float | None = None,
-    level: float = 0.95,
-    n_replicates: int = 10_000,
+    confidence_level: float = 0.95,
+    n_resamples: int = 10_000,
     rng: int = 0,
     num_threads: int | None = None,
 ) -> HtmlReport:
@@ -63,14 +63,14 @@ def report(
     smoothing : positive float, optional
         Added to every cell before bi-normalisation. Default: nothing, or 1/C if the zeros allow no bi-normalised
         matrix; the page says so.
-    level : float
+    confidence_level : float
         Level of the intervals.
-    n_replicates : int
+    n_resamples : int
         Bootstrap replicates for intervals, with at most 50 classes; with more, the delta method is used.
     rng : int
         Seed of all random numbers.
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
     Returns
     -------
@@ -92,7 +92,7 @@ def report(
     Examples
     --------
     >>> import cmfast
-    >>> page = cmfast.report(["cat", "dog", "dog", "cat"], ["cat", "cat", "dog", "cat"], n_replicates=100)
+    >>> page = cmfast.report(["cat", "dog", "dog", "cat"], ["cat", "cat", "dog", "cat"], n_resamples=100)
     >>> page.to_dict()["models"][0]["metrics"]["accuracy"]["estimate"]
     0.75
     >>> page.save("report.html")  # doctest: +SKIP
@@ -101,13 +101,15 @@ def report(
         validate.refuse("title", "a str", type(title).__name__, TypeError)
     if smoothing is not None and not 0.0 < validate.number("smoothing", smoothing) < float("inf"):
         validate.refuse("smoothing", "None or a number above 0", validate.format_value(smoothing))
-    if not 0.0 < validate.number("level", level) < 1.0:
-        validate.refuse("level", "between 0 and 1", level)
+    if not 0.0 < validate.number("confidence_level", confidence_level) < 1.0:
+        validate.refuse("confidence_level", "between 0 and 1", confidence_level)
     validate.generator(rng)
     if isinstance(rng, np.random.Generator):
         validate.refuse("rng", "a seed", "a Generator, whose state changes with each use", TypeError)
-    replicates = validate.count("n_replicates", n_replicates, least=2)
-    request = _options.ReportOptions(level, smoothing, replicates, int(rng), validate.num_threads(num_threads))
+    replicates = validate.count("n_resamples", n_resamples, least=2)
+    request = _options.ReportOptions(
+        confidence_level, smoothing, replicates, int(rng), validate.num_threads(num_threads)
+    )
     predictions = _counting.name_models(y_pred)
     listed = (
         groups is None and embeddings is None and scores is None
@@ -139,7 +141,11 @@ def _compose_report(
             _model_facts.describe_model(_model_facts.name_label(name), M, names, request)
             for name, M in counted.matrices.items()
         ]
-    facts: dict[str, Any] = {"title": title or "Confusion report", "labels": names, "level": request.level}
+    facts: dict[str, Any] = {
+        "title": title or "Confusion report",
+        "labels": names,
+        "confidence_level": request.confidence_level,
+    }
     facts["samples"] = int(models[0].facts["classes"]["support"].sum())
     facts["shown"] = len(names) if shown is None else len(shown)
     facts["models"] = [one.facts for one in models]

@@ -26,11 +26,11 @@ def describe_classes(
         columns |= {f"{name}_high": np.where(of > 0, high, np.nan)}
     columns["f1"] = found["f1"]
     columns["balanced"] = scaled.rows * (d + scaled.smoothing) * scaled.cols
-    columns["taken_for"] = find_main_confusions(cells, request.level)
+    columns["taken_for"] = find_main_confusions(cells, request.confidence_level)
     return columns
 
 
-def find_main_confusions(cells: SparseCounts, level: float) -> np.ndarray:
+def find_main_confusions(cells: SparseCounts, confidence_level: float) -> np.ndarray:
     """Return the class that each class is most often confused with, -1 if the first is not significant."""
     off = cells.rows != cells.cols
     rows, cols, counts = cells.rows[off], cells.cols[off], cells.counts[off]
@@ -41,7 +41,7 @@ def find_main_confusions(cells: SparseCounts, level: float) -> np.ndarray:
     second = np.where(np.append(rows, -1)[first + 1] == rows[first], after, 0)
     out = np.full(cells.n_classes, -1)
     if cells.n_classes > 2 and len(first):  # with two classes there is no alternative
-        first = first[holm(np.atleast_1d(binomial_test(counts[first], second))) <= 1.0 - level]
+        first = first[holm(np.atleast_1d(binomial_test(counts[first], second))) <= 1.0 - confidence_level]
     out[rows[first]] = cols[first]
     return out
 
@@ -52,6 +52,6 @@ def compute_share_intervals(
     """Return Wilson intervals of shares, computed as the recall of 2x2 matrices."""
     pairs = np.zeros((len(counts), 2, 2), np.int64)
     pairs[:, 0] = np.stack([counts, of - counts], axis=-1)
-    options: dict[str, Any] = {"method": "wilson", "level": request.level, "on_failure": "ignore"}
+    options: dict[str, Any] = {"method": "wilson", "confidence_level": request.confidence_level, "on_failure": "ignore"}
     found = uncertainty.interval(pairs, "recall", num_threads=request.num_threads, **options)
     return found.low[:, 0], found.high[:, 0]

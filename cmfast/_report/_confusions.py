@@ -41,7 +41,7 @@ def _describe_pairs(
     request: ReportOptions,
 ) -> Facts:
     """Return the facts of the confused pairs, given balanced errors and ranks where known."""
-    what = confused_pairs.find_distinct_pairs(pairs, request.level)
+    what = confused_pairs.find_distinct_pairs(pairs, request.confidence_level)
     forth, back = (
         scaled.scale_counts(pairs.first, pairs.second, pairs.forth),
         scaled.scale_counts(pairs.second, pairs.first, pairs.back),
@@ -77,7 +77,12 @@ def _compute_balanced_errors(M: np.ndarray, scaled: ScalingFactors, request: Rep
     """Return standard errors of bi-normalised cells, or None with smoothing or many classes."""
     if scaled.smoothing or len(M) > MOST_RESAMPLED_CLASSES:
         return None
-    options: Facts = {"of": "bi", "method": "normal", "level": request.level, "on_failure": "ignore"}
+    options: Facts = {
+        "of": "bi",
+        "method": "normal",
+        "confidence_level": request.confidence_level,
+        "on_failure": "ignore",
+    }
     found = uncertainty.interval(M, num_threads=request.num_threads, **options)
     return np.asarray(found.standard_error)
 
@@ -99,7 +104,7 @@ def _rank_balanced_pairs(
     if errors is None or not np.isfinite(errors).all():
         return None
     balanced = scaled.cells(M)
-    tail = (1.0 - request.level) / confused_pairs.STATEMENTS / max(4 * pairs.n_pairs, 1)
+    tail = (1.0 - request.confidence_level) / confused_pairs.STATEMENTS / max(4 * pairs.n_pairs, 1)
     reach = -ndtri(tail) * errors
     factors = scaled.rows[:, None] * scaled.cols
     few, many = confused_pairs.poisson_intervals(M.astype(np.float64), tail)

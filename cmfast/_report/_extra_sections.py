@@ -43,7 +43,7 @@ def _compose_comparison(one: Facts, facts: Facts) -> Section:
         )
         for name, v in one["metrics"].items()
     ]
-    head = ("metric", first, second, "difference", f"{100 * facts['level']:g} % interval", "p")
+    head = ("metric", first, second, "difference", f"{100 * facts['confidence_level']:g} % interval", "p")
     table = Table("The same samples, both models", head, lines)
     flips = [(*(isolate(f[key]) for key in ("true", "first", "second")), f"{f['count']:,}") for f in one["flips"]]
     changed = Table("Largest disagreements", ("truth", first, second, "samples"), flips)

@@ -14,8 +14,9 @@ from cmfast._report._options import ReportOptions, ScalingFactors
 from cmfast._report._sparse_counts import SparseCounts
 from cmfast.kernels.status import Status
 from cmfast.metrics import _plan
+from cmfast.results import Interval
 from cmfast.scaling import ras
-from cmfast.uncertainty import Interval, _caveats
+from cmfast.uncertainty import _caveats
 
 Facts = dict[str, Any]
 MOST_DRAWN_CLASSES = 500  # most classes of the matrix on the page

@@ -89,7 +89,7 @@ def _has_factors(found: Any) -> bool:
 def compute_overall_metrics(M: np.ndarray, request: ReportOptions) -> dict[str, dict[str, Any]]:
     """Return metrics of matrices, shape (..., C, C), with their intervals."""
     few = M.shape[-1] <= MOST_RESAMPLED_CLASSES and M.ndim == 2
-    options: dict[str, Any] = {"method": "bca" if few else "normal", "level": request.level}
-    options |= {"n_replicates": request.n_replicates, "rng": request.seed, "num_threads": request.num_threads}
+    options: dict[str, Any] = {"method": "bca" if few else "normal", "confidence_level": request.confidence_level}
+    options |= {"n_resamples": request.n_resamples, "rng": request.seed, "num_threads": request.num_threads}
     found = uncertainty.interval(M, list(WHOLE), **options)
     return {name: {"estimate": one.estimate, "low": one.low, "high": one.high} for name, one in found.items()}

@@ -13,9 +13,9 @@ MOST_LISTED_CONFUSIONS = 20  # confusions listed in a table
 class ReportOptions:
     """Validated options of a report."""
 
-    level: float
+    confidence_level: float
     smoothing: float | None
-    n_replicates: int
+    n_resamples: int
     seed: int
     num_threads: int | None
 
@@ -24,7 +24,7 @@ class ReportOptions:
         """Half width of an interval in standard errors: the normal quantile of the level."""
         from scipy.special import ndtri
 
-        return float(ndtri((1 + self.level) / 2))
+        return float(ndtri((1 + self.confidence_level) / 2))
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ def _compose_cards(facts: Facts) -> list[tuple[str, str]]:
     for one in facts["models"]:
         value = one["metrics"]["accuracy"]
         ends = values.format_share_interval(value["low"], value["high"])
-        said = f"{isolate(one['name'])}; {100 * facts['level']:g} % interval {ends}"
+        said = f"{isolate(one['name'])}; {100 * facts['confidence_level']:g} % interval {ends}"
         cards.append((f"{100 * value['estimate']:.1f} % right", said))
     return cards
 
@@ -124,7 +124,9 @@ def _compose_metrics(facts: Facts) -> Section:
             (name, values.format_number(v["estimate"]), values.format_interval(v["low"], v["high"]))
             for name, v in found.items()
         ]
-        table = Table(isolate(one["name"]), ("metric", "value", f"{100 * facts['level']:g} % interval"), lines)
+        table = Table(
+            isolate(one["name"]), ("metric", "value", f"{100 * facts['confidence_level']:g} % interval"), lines
+        )
         pieces += [picture, table]
     said = dict.fromkeys(
         [_sentences.explain_intervals(facts), *(note for one in facts["models"] for note in one["notes"])]

@@ -26,9 +26,13 @@ def compare_models(counted: CountedSamples, request: ReportOptions) -> dict[str,
     names, notes = [name_label(name) for name in (counted.matrices or counted.cells)], Notes()
     wanted: Any = list(WHOLE)
     few = len(counted.labels) <= MOST_RESAMPLED_CLASSES
-    options: dict[str, Any] = {"method": "bca" if few else "delta", "level": request.level, "rng": request.seed}
+    options: dict[str, Any] = {
+        "method": "bca" if few else "delta",
+        "confidence_level": request.confidence_level,
+        "rng": request.seed,
+    }
     # 10,000 swaps of 1,000 classes take some ten seconds.
-    options["n_replicates"] = request.n_replicates if few else min(request.n_replicates, SWAPS_OF_MANY)
+    options["n_resamples"] = request.n_resamples if few else min(request.n_resamples, SWAPS_OF_MANY)
     with notes.collect():
         found = uncertainty.compare(T, wanted, num_threads=request.num_threads, **options)
         right = uncertainty.mcnemar(T)

@@ -151,8 +151,8 @@ def explain_rank_changes(one: Facts) -> str:
 def explain_intervals(facts: Facts) -> str:
     """State what the intervals cover."""
     return (
-        f"In {100 * facts['level']:g} % of test sets like this one the interval contains the true value. Intervals "
-        "cover the chance in the samples, not that of another training."
+        f"In {100 * facts['confidence_level']:g} % of test sets like this one the interval contains the true value. "
+        "Intervals cover the chance in the samples, not that of another training."
     )
 
 

@@ -32,7 +32,7 @@ def balance(
     mad_max: float | None = None,
     tol: float = 1e-9,
     max_iter: int | None = None,
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
     num_threads: int | None = None,
     progress: Progress = None,
 ) -> BalanceResult[Any]:
@@ -70,10 +70,11 @@ def balance(
         error, 2e-15, or that times the most pixels of a bin over 32.
     max_iter : int, optional
         Most passes over the pixels; default: 200 Newton steps. A step in progress is always finished.
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about blocks that cannot be balanced (see Notes).
+        Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
     progress : bool or callable, optional
         True shows a bar on stderr; a callable gets ``(done, total)`` in blocks.
 
@@ -126,7 +127,7 @@ def balance(
     >>> cmfast.Status(result.status), result.reason, bool(result.worst_row <= 1e-9)
     (<Status.CONVERGED: 0>, array([0, 0, 0, 0, 5], dtype=int8), True)
     """
-    validate.on_failure(on_failure)
+    on_failure = validate.on_failure(on_failure)
     validate.progress(progress)
     num_threads = validate.num_threads(num_threads)
     if symmetric is not False:

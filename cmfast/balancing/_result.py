@@ -75,7 +75,7 @@ class BalanceResult(NamedTuple, Generic[ArrayT]):
     def explain(self, index: int | tuple[int, ...] | None = None) -> str:
         """Return a text that explains the status of the matrix, or of its blocks.
 
-        As :meth:`cmfast.ScalingResult.explain`.
+        As :meth:`cmfast.results.ScalingResult.explain`.
 
         Examples
         --------

@@ -28,7 +28,7 @@ COMMON: dict[str, dict[str, Any]] = {
     "--empty": {"choices": get_args(Empty), "help": "bi: a class never true nor predicted, default nan"},
     "--features": {"nargs": "+", "metavar": "COLUMN"},
     "--header": {"action": argparse.BooleanOptionalAction, "help": "csv: whether the first line names the columns"},
-    "--level": {"type": share, "default": 0.95, "metavar": "L", "help": "confidence level (default: 0.95)"},
+    "--confidence-level": {"type": share, "default": 0.95, "metavar": "L", "help": "confidence level (default: 0.95)"},
     "--max-iter": {
         "type": natural_number,
         "metavar": "N",
@@ -41,7 +41,7 @@ COMMON: dict[str, dict[str, Any]] = {
         "help": "all classes in order, for weighted kappas (default: the order of the file, else sorted)",
     },
     "--quiet": {"action": "store_true", "help": "no progress on stderr"},
-    "--replicates": {"type": replicates, "default": 10_000, "metavar": "N"},
+    "--resamples": {"type": replicates, "default": 10_000, "metavar": "N"},
     "--seed": {"type": whole_number, "default": 0, "metavar": "N", "help": "random seed, default 0"},
     "--smoothing": {
         "type": smoothing,

@@ -75,7 +75,7 @@ class CoverageCounts(BatchedCounts):
 
 
 def coverage_confusion(
-    sets: PredictionSets, y: Array, /, *, on_failure: OnFailure = "warn", num_threads: int | None = None
+    sets: PredictionSets, y: Array, /, *, on_failure: OnFailure = None, num_threads: int | None = None
 ) -> CoverageCounts:
     """Count how many prediction sets of each true class contain each class.
 
@@ -85,10 +85,11 @@ def coverage_confusion(
         Prediction sets, from :func:`prediction_sets`.
     y : array of int, shape (..., n)
         The true class of every row.
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about labels that are not classes; their rows are left out.
+        Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
     Returns
     -------
@@ -120,7 +121,7 @@ def coverage_confusion(
            [nan, nan, nan],
            [ 0.,  1.,  1.]])
     """
-    validate.on_failure(on_failure)
+    on_failure = validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)
     if not isinstance(sets, PredictionSets):
         validate.refuse("sets", "PredictionSets", type(sets).__name__, TypeError)

@@ -127,7 +127,7 @@ def score_histogram(
     top : float
         Upper end of the grid: 1 for "aps" and "lac", ``1 + lam * C`` for "raps".
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
     Returns
     -------

@@ -71,15 +71,16 @@ class PredictionSets:
             (counts,) = _count_sizes(self.packed, n_classes=self.n_classes)
         return counts
 
-    def coverage(self, y: Array, /, *, on_failure: OnFailure = "warn") -> Array:
+    def coverage(self, y: Array, /, *, on_failure: OnFailure = None) -> Array:
         """Return the coverage: the share of rows whose true label is in their set.
 
         Parameters
         ----------
         y : array of int, shape (..., n)
             The true label of every row.
-        on_failure : {"warn", "raise", "ignore"}
+        on_failure : {"warn", "raise", "ignore"}, optional
             What to do about labels that are not classes; their rows are left out.
+            Default: as :func:`cmfast.config` says, first "warn".
 
         Returns
         -------
@@ -102,15 +103,16 @@ class PredictionSets:
         with np.errstate(invalid="ignore"):
             return adapter(found.n).evaluate(_sum_shares, found.covered, found.n)
 
-    def coverage_by_size(self, y: Array, /, *, on_failure: OnFailure = "warn") -> SizeCoverage:
+    def coverage_by_size(self, y: Array, /, *, on_failure: OnFailure = None) -> SizeCoverage:
         """Count the sets of every size, and how many of them contain the true label of their row.
 
         Parameters
         ----------
         y : array of int, shape (..., n)
             The true label of every row.
-        on_failure : {"warn", "raise", "ignore"}
+        on_failure : {"warn", "raise", "ignore"}, optional
             What to do about labels that are not classes; their rows are left out.
+            Default: as :func:`cmfast.config` says, first "warn".
 
         Returns
         -------
@@ -134,7 +136,7 @@ class PredictionSets:
         >>> n.tolist(), covered.tolist()
         ([[0, 1, 1, 0]], [[0, 1, 0, 0]])
         """
-        validate.on_failure(on_failure)
+        on_failure = validate.on_failure(on_failure)
         return SizeCoverage(*count_with_labels("set_coverage", self, y, on_failure))
 
     def _parts(self) -> dict[str, str]:
@@ -252,7 +254,7 @@ def prediction_sets(
     k_reg: int = 0,
     groups: Array | None = None,
     empty: EmptySets = "allow",
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
     num_threads: int | None = None,
 ) -> PredictionSets:
     """Build the conformal prediction set of every row: all labels whose score is at most the threshold.
@@ -272,10 +274,11 @@ def prediction_sets(
         Rule for empty sets. They are valid: with U = 0 they occur for rows whose largest probability exceeds the
         threshold. "top1" puts the most probable label into them: coverage can only rise, its upper bound is lost, and
         the counts of shared sets change.
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about invalid rows (see Notes).
+        Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
     Returns
     -------
@@ -320,7 +323,7 @@ def prediction_sets(
     """
     rule = _options.validate_rule(method, randomised, lam, k_reg)
     validate.choice("empty", empty, EMPTY_RULES)
-    validate.on_failure(on_failure)
+    on_failure = validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)
     if lazy.are_lazy(P, q, u, groups):
         return _make_sets_lazily(

@@ -54,7 +54,7 @@ def scores(
     rng: "int | np.random.Generator | None" = None,
     lam: float = 0.0,
     k_reg: int = 0,
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
     num_threads: int | None = None,
 ) -> Any:
     """Compute nonconformity scores: how unusual each label is for its row of probabilities (APS, RAPS or LAC).
@@ -89,10 +89,11 @@ def scores(
         draws a number for every row, on the host.
     lam, k_reg : float, int
         Penalty per rank beyond `k_reg`, for "raps". `lam` must be below ``1000 / C``.
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about rows that cannot be scored (see Notes).
+        Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
     Returns
     -------
@@ -142,7 +143,7 @@ def scores(
            [0.75 , 1.   , 0.5  ]])
     """
     rule = _options.validate_rule(method, randomised, lam, k_reg)
-    validate.on_failure(on_failure)
+    on_failure = validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)
     P, y, u = dispatch.adopt(optional=("y", "u"), P=P, y=validate.type_empty_labels(y), u=u)
     rows = _options.check_probabilities(P, rule)

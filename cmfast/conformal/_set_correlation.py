@@ -164,7 +164,7 @@ def ccm(sets: PredictionSets, /, *, num_threads: int | None = None) -> CcmCounts
     sets : PredictionSets
         Prediction sets, from :func:`prediction_sets`.
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
     Returns
     -------

@@ -102,7 +102,7 @@ def threshold(
     n_classes: int | None = None,
     groups: Array | None = None,
     n_groups: int | None = None,
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
     num_threads: int | None = None,
 ) -> Any:
     """Compute the conformal threshold of scores, above which the true label is left out with probability `alpha`.
@@ -122,10 +122,11 @@ def threshold(
         Number of classes; default: the largest in `y` plus one, which synchronises the device.
     groups, n_groups : array of int, shape (..., n), and int, optional
         The same for groups that are known for new rows too (Mondrian). Not together with `y`.
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about classes and groups without scores, and invalid labels (see Notes).
+        Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
     Returns
     -------
@@ -192,7 +193,7 @@ def _compute_thresholds(
 ) -> Any:
     """Validate the arrays, compute the thresholds and report classes or groups without scores."""
     alphas = parse_alphas(alpha)
-    validate.on_failure(on_failure)
+    on_failure = validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)
     n_classes = None if n_classes is None else validate.count("n_classes", n_classes)
     n_groups = None if n_groups is None else validate.count("n_groups", n_groups)

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 
     from cmfast.display import ConfusionDisplay
     from cmfast.display._class_order import Order
-    from cmfast.uncertainty import Interval, Intervals
+    from cmfast.results import ClassificationReport, Interval, Intervals
 
 Groups: TypeAlias = ArrayLike | Tensor | CudaArray | Labelled | Mapping[str, Any] | None
 
@@ -252,9 +252,9 @@ class ConfusionCounts(State, Generic[ArrayT]):
         """Return what functions of matrices take of an argument of this class."""
         return self.matrix
 
-    def _take_for(self, names: Any, positive: int) -> tuple[Any, int]:
+    def _take_for(self, names: Any, pos_label: Label | None) -> tuple[Any, int]:
         """Return the matrix for metrics, and the position of the positive class, as :meth:`compute` does."""
-        held, positive = _choose_positive(self._held, names, positive, None)
+        held, positive = _choose_positive(self._held, names, pos_label)
         return held.whole(), positive
 
     @property
@@ -362,7 +362,6 @@ class ConfusionCounts(State, Generic[ArrayT]):
         /,
         *,
         undefined: Undefined = ...,
-        positive: int = ...,
         pos_label: Label | None = ...,
         average_over: Sequence[Label] | None = ...,
         on_failure: OnFailure = ...,
@@ -374,7 +373,6 @@ class ConfusionCounts(State, Generic[ArrayT]):
         /,
         *,
         undefined: Undefined = ...,
-        positive: int = ...,
         pos_label: Label | None = ...,
         average_over: Sequence[Label] | None = ...,
         on_failure: OnFailure = ...,
@@ -385,10 +383,9 @@ class ConfusionCounts(State, Generic[ArrayT]):
         /,
         *,
         undefined: Undefined = "present",
-        positive: int = 1,
         pos_label: Label | None = None,
         average_over: Sequence[Label] | None = None,
-        on_failure: OnFailure = "warn",
+        on_failure: OnFailure = None,
     ) -> Any:
         """Return metrics of the matrix, or of each group's matrix; arguments as for :func:`cmfast.metrics.compute`.
 
@@ -400,7 +397,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         Warns if the labels are text and no label is both a truth and a prediction, so that accuracy is 0; and if a
         metric of ordered classes is requested for more than two text classes without a given order.
         """
-        options: dict[str, Any] = {"undefined": undefined, "positive": positive, "on_failure": on_failure}
+        options: dict[str, Any] = {"undefined": undefined, "on_failure": on_failure}
         return self._compute(self._held, names, pos_label, average_over, options)[0]
 
     @staticmethod
@@ -413,8 +410,8 @@ class ConfusionCounts(State, Generic[ArrayT]):
     ) -> tuple[Any, tuple[Label, ...]]:
         """Return metrics of the state `held`, and all its class labels, in the order of values per class."""
         check_options(**options)
-        held, place = _choose_positive(held, names, options["positive"], pos_label)
-        axis, options = held.axis, {**options, "positive": place}
+        held, place = _choose_positive(held, names, pos_label)
+        axis, options = held.axis, {**options, "pos_label": place}
         if average_over is not None:
             if not isinstance(average_over, list | tuple | np.ndarray):
                 validate.refuse("average_over", "a list of labels", validate.format_value(average_over), TypeError)
@@ -423,10 +420,10 @@ class ConfusionCounts(State, Generic[ArrayT]):
         M: Any = held.whole()
         return metrics.compute(M, names, **options), axis.labels
 
-    def report(
+    def classification_report(
         self, *, average_over: Sequence[Label] | None = None, undefined: Undefined = "present"
-    ) -> metrics.Report:
-        """Return the report of :func:`cmfast.metrics.report` by label, to print, show or convert to a data frame.
+    ) -> "ClassificationReport":
+        """Return :func:`cmfast.metrics.classification_report` by label, to print, show or convert to a data frame.
 
         Parameters
         ----------
@@ -443,26 +440,31 @@ class ConfusionCounts(State, Generic[ArrayT]):
         Examples
         --------
         >>> import cmfast
-        >>> print(cmfast.ConfusionCounts.from_labels(["cat", "dog", "dog"], ["cat", "cat", "dog"]).report())
-        0/0: present           precision      recall          f1     jaccard     support
-        cat                       0.5000      1.0000      0.6667      0.5000           1
-        dog                       1.0000      0.5000      0.6667      0.5000           2
-        macro                     0.7500      0.7500      0.6667      0.5000           3
-        weighted                  0.8333      0.6667      0.6667      0.5000           3
+        >>> counts = cmfast.ConfusionCounts.from_labels(["cat", "dog", "dog"], ["cat", "cat", "dog"])
+        >>> print(counts.classification_report())
+        0/0: present       precision     recall         f1    jaccard    support
+        cat                   0.5000     1.0000     0.6667     0.5000          1
+        dog                   1.0000     0.5000     0.6667     0.5000          2
+        macro                 0.7500     0.7500     0.6667     0.5000          3
+        weighted              0.8333     0.6667     0.6667     0.5000          3
         <BLANKLINE>
-        accuracy                  0.6667
-        balanced_accuracy         0.7500
-        min_recall                0.5000
-        mcc                       0.5000
-        kappa                     0.4000
-        geometric_mean            0.7071
-        f1_of_macro               0.7500
+        accuracy              0.6667
+        balanced_accuracy     0.7500
+        min_recall            0.5000
+        mcc                   0.5000
+        kappa                 0.4000
+        geometric_mean        0.7071
+        f1_of_macro           0.7500
         """
         held = self._held
         if held.keys is not None:
-            validate.fail("there are groups; give counts.group(key).report() of one, or counts.table(names) of all")
+            validate.fail(
+                "there are groups; give counts.group(key).classification_report() of one, or counts.table(names) of all"
+            )
         names = list(map(str, held.axis.labels))
-        return metrics.report(held.whole(), class_names=names, average_over=average_over, undefined=undefined)
+        return metrics.classification_report(
+            held.whole(), display_labels=names, average_over=average_over, undefined=undefined
+        )
 
     def group(self, key: Label | tuple[Label, ...], /) -> Self:
         """Return the counts of one group as counts without groups; all classes stay.
@@ -502,7 +504,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         method: Method,
         /,
         *,
-        on_failure: OnFailure = "warn",
+        on_failure: OnFailure = None,
         num_threads: int | None = None,
         progress: Progress = None,
         **options: Unpack[BiOptions],
@@ -514,7 +516,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         return out
 
     def bi_normalize(
-        self, *, on_failure: OnFailure = "warn", num_threads: int | None = None, **options: Unpack[BiOptions]
+        self, *, on_failure: OnFailure = None, num_threads: int | None = None, **options: Unpack[BiOptions]
     ) -> ArrayT:
         """Scale rows and columns of the matrix, or of each group's, to 1; arguments as for :func:`cmfast.bi_normalize`.
 
@@ -533,21 +535,20 @@ class ConfusionCounts(State, Generic[ArrayT]):
         /,
         *,
         method: IntervalMethod | None = None,
-        level: float = 0.95,
-        n_replicates: int = 10_000,
+        confidence_level: float = 0.95,
+        n_resamples: int = 10_000,
         rng: "int | np.random.Generator" = 0,
         undefined: Undefined = "present",
-        positive: int = 1,
         pos_label: Label | None = None,
-        on_failure: OnFailure = "warn",
+        on_failure: OnFailure = None,
     ) -> "Interval | Intervals":
         """Return intervals of metrics of the matrix, or of each group's matrix.
 
         Parameters
         ----------
         names : str or list of str, optional
-            As for :meth:`compute`, as are `undefined`, `positive` and `pos_label`.
-        method, level, n_replicates, rng, on_failure
+            As for :meth:`compute`, as are `undefined` and `pos_label`.
+        method, confidence_level, n_resamples, rng, on_failure
             As for :func:`cmfast.uncertainty.interval`, which has further options for clusters, strata and priors.
 
         Returns
@@ -563,15 +564,15 @@ class ConfusionCounts(State, Generic[ArrayT]):
         >>> round(float(found.low), 3), round(float(found.high), 3)
         (0.565, 0.98)
         """
-        held, positive = _choose_positive(self._held, names, positive, pos_label)
+        held, positive = _choose_positive(self._held, names, pos_label)
         options: dict[str, Any] = {
             "method": method,
-            "level": level,
-            "n_replicates": n_replicates,
+            "confidence_level": confidence_level,
+            "n_resamples": n_resamples,
             "rng": rng,
             "undefined": undefined,
         }
-        options |= {"positive": positive, "on_failure": on_failure}
+        options |= {"pos_label": positive, "on_failure": on_failure}
         found: Interval | Intervals = load("cmfast.uncertainty").interval(held.whole(), names, **options)
         return found
 
@@ -613,7 +614,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
             validate.fail("there are groups; give counts.group(key).plot() of one")
         display: type[ConfusionDisplay] = load("cmfast.display").ConfusionDisplay
         M: Any = held.whole()
-        prepared = display.from_matrix(M, normalize=normalize, class_names=held.axis.labels, order=order)
+        prepared = display.from_matrix(M, normalize=normalize, display_labels=held.axis.labels, order=order)
         return prepared.plot(ax=ax, log=log, colorbar=colorbar, values_format=values_format)
 
     def to_pandas(self) -> "pd.DataFrame":
@@ -645,7 +646,6 @@ class ConfusionCounts(State, Generic[ArrayT]):
         *,
         library: Literal["pandas"],
         undefined: Undefined = ...,
-        positive: int = ...,
         pos_label: Label | None = ...,
         average_over: Sequence[Label] | None = ...,
         on_failure: OnFailure = ...,
@@ -658,7 +658,6 @@ class ConfusionCounts(State, Generic[ArrayT]):
         *,
         library: Literal["polars"],
         undefined: Undefined = ...,
-        positive: int = ...,
         pos_label: Label | None = ...,
         average_over: Sequence[Label] | None = ...,
         on_failure: OnFailure = ...,
@@ -671,7 +670,6 @@ class ConfusionCounts(State, Generic[ArrayT]):
         *,
         library: Literal["pyarrow"],
         undefined: Undefined = ...,
-        positive: int = ...,
         pos_label: Label | None = ...,
         average_over: Sequence[Label] | None = ...,
         on_failure: OnFailure = ...,
@@ -684,7 +682,6 @@ class ConfusionCounts(State, Generic[ArrayT]):
         *,
         library: None = ...,
         undefined: Undefined = ...,
-        positive: int = ...,
         pos_label: Label | None = ...,
         average_over: Sequence[Label] | None = ...,
         on_failure: OnFailure = ...,
@@ -696,10 +693,9 @@ class ConfusionCounts(State, Generic[ArrayT]):
         *,
         library: str | None = None,
         undefined: Undefined = "present",
-        positive: int = 1,
         pos_label: Label | None = None,
         average_over: Sequence[Label] | None = None,
-        on_failure: OnFailure = "warn",
+        on_failure: OnFailure = None,
     ) -> Any:
         """Return metrics as a table: a row per group, or per group and class if a metric has a value per class.
 
@@ -722,7 +718,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         library = self._library if library is None else library
         validate.choice("library", library, _export.LIBRARIES)
         wanted = names if _plan.is_group(names) or not isinstance(names, str) else [names]
-        options: dict[str, Any] = {"undefined": undefined, "positive": positive, "on_failure": on_failure}
+        options: dict[str, Any] = {"undefined": undefined, "on_failure": on_failure}
         held = self._held
         found, classes = self._compute(held, wanted, pos_label, average_over, options)
         return _export.make_metric_table(held, found, library, classes if average_over is None else average_over)
@@ -790,9 +786,10 @@ class ConfusionCounts(State, Generic[ArrayT]):
         return cls()._replace(*parse_parts(parts))
 
 
-def _choose_positive(held: CountsState, names: Any, positive: int, pos_label: Label | None) -> tuple[CountsState, int]:
+def _choose_positive(held: CountsState, names: Any, pos_label: Label | None) -> tuple[CountsState, int]:
     """Return counts for the metrics `names`, and the position of the positive class; warn of labels and their order."""
     _count_samples.warn_of_disjoint_labels(held)
+    positive = 1
     if _plan.is_binary(_plan.resolve_names(names)):
         held, positive = prepare_binary(held, positive if pos_label is None else 0)
     axis = held.axis

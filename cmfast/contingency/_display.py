@@ -37,7 +37,7 @@ class SurfaceDisplay:
 
     Examples
     --------
-    >>> from cmfast.contingency import SurfaceDisplay
+    >>> from cmfast.display import SurfaceDisplay
     >>> display = SurfaceDisplay.from_metric("f1", r=5)
     >>> display.surface.shape, float(display.surface[-1, -1])
     ((101, 101), 1.0)
@@ -195,7 +195,7 @@ class PathDisplay:
 
     Examples
     --------
-    >>> from cmfast.contingency import PathDisplay
+    >>> from cmfast.display import PathDisplay
     >>> display = PathDisplay.from_matrices([[[10, 0], [10, 0]], [[10, 0], [5, 5]], [[5, 5], [5, 5]]])
     >>> display.points.tolist(), display.length
     ([[[1.0, 0.0], [1.0, 0.5], [0.5, 0.5]]], array([1.]))

@@ -48,9 +48,7 @@ def learning_path(
 def learning_path(
     M: ArrayLike, /, *, metric: MetricName | None = ..., on_failure: OnFailure = ...
 ) -> LearningPath[Floats]: ...
-def learning_path(
-    M: Array, /, *, metric: MetricName | None = None, on_failure: OnFailure = "warn"
-) -> LearningPath[Any]:
+def learning_path(M: Array, /, *, metric: MetricName | None = None, on_failure: OnFailure = None) -> LearningPath[Any]:
     """Compute the paths of training runs through the contingency space, with their lengths.
 
     Parameters
@@ -59,8 +57,9 @@ def learning_path(
         The matrices of E checkpoints, in order; the leading axes are runs.
     metric : str, optional
         A metric with one value per matrix, used as one more coordinate.
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about matrices with bad values; their paths are NaN.
+        Default: as :func:`cmfast.config` says, first "warn".
 
     Returns
     -------
@@ -91,7 +90,7 @@ def learning_path(
     >>> path.steps, float(path.length), round(float(path.displacement), 4)
     (array([0.5, 0.5]), 1.0, 0.7071)
     """
-    validate.on_failure(on_failure)
+    on_failure = validate.on_failure(on_failure)
     if metric is not None:
         metric = validate_metric(metric)
     (M,) = dispatch.adopt(M=M)

@@ -30,7 +30,7 @@ class ConfusionDisplay:
         The normalised matrix, which is plotted; None without normalisation.
     order : array of int, shape (C,)
         Class of each row and column.
-    class_names : list of str
+    display_labels : list of str
         Names of the rows and columns.
     groups : list of str or None
         Group of each row and column.
@@ -48,7 +48,7 @@ class ConfusionDisplay:
     --------
     >>> from cmfast.display import ConfusionDisplay
     >>> display = ConfusionDisplay.from_matrix([[8, 2, 0], [1, 5, 0], [0, 3, 6]], normalize="row", order="recall")
-    >>> display.class_names, display.shares[0].round(2).tolist()
+    >>> display.display_labels, display.shares[0].round(2).tolist()
     (['2', '0', '1'], [0.67, 0.0, 0.33])
     """
 
@@ -60,7 +60,7 @@ class ConfusionDisplay:
         self._drawn = drawn
         self._normalize = normalize
         self.counts, self.shares, self.order = drawn.counts, drawn.shares, drawn.order
-        self.class_names, self.groups = drawn.names, drawn.groups
+        self.display_labels, self.groups = drawn.names, drawn.groups
 
     def _describe(self) -> str:
         """Return what the repr shows."""
@@ -73,10 +73,10 @@ class ConfusionDisplay:
         /,
         *,
         normalize: Method | None = None,
-        class_names: Sequence[Any] | None = None,
+        display_labels: Sequence[Any] | None = None,
         order: Order | Sequence[int] = "given",
         groups: Sequence[Any] | None = None,
-        on_failure: OnFailure = "warn",
+        on_failure: OnFailure = None,
     ) -> Self:
         """Create the display of one confusion matrix, without drawing it.
 
@@ -86,15 +86,16 @@ class ConfusionDisplay:
             Rows are the truth. Counts, or other nonnegative values.
         normalize : {"all", "row", "true", "col", "pred", "bi"}, optional
             Plot ``cmfast.normalize(M, normalize)``.
-        class_names : sequence of C names, optional
+        display_labels : sequence of C names, optional
             Default: the class indices.
         order : {"given", "support", "recall", "cluster"} or sequence of int
             Order of the classes: as given; most samples first; lowest recall first; hierarchical clustering, so that
             confused classes are neighbours; or the classes themselves, possibly only some.
         groups : sequence of C names, optional
             Group of every class: classes of a group are adjacent, ordered by `order` within it.
-        on_failure : {"warn", "raise", "ignore"}
+        on_failure : {"warn", "raise", "ignore"}, optional
             What to do about a matrix that cannot be normalised; its cells are shown as undefined.
+            Default: as :func:`cmfast.config` says, first "warn".
 
         Returns
         -------
@@ -117,7 +118,9 @@ class ConfusionDisplay:
         """
         method = _plot_data.validate_options(normalize, on_failure)
         (counts,) = _plot_data.adopt_matrices(M=M)
-        return cls(_plot_data.make_plot_data(counts, method, order, class_names, groups, on_failure), normalize=method)
+        return cls(
+            _plot_data.make_plot_data(counts, method, order, display_labels, groups, on_failure), normalize=method
+        )
 
     @classmethod
     def from_predictions(
@@ -128,10 +131,10 @@ class ConfusionDisplay:
         labels: Array | None = None,
         sample_weight: Array | None = None,
         normalize: Method | None = None,
-        class_names: Sequence[Any] | None = None,
+        display_labels: Sequence[Any] | None = None,
         order: Order | Sequence[int] = "given",
         groups: Sequence[Any] | None = None,
-        on_failure: OnFailure = "warn",
+        on_failure: OnFailure = None,
     ) -> Self:
         """Create the display from labels and predictions.
 
@@ -145,7 +148,7 @@ class ConfusionDisplay:
             Weight of each sample.
         normalize, order, groups, on_failure
             As for :meth:`from_matrix`.
-        class_names : sequence of C names, optional
+        display_labels : sequence of C names, optional
             Default: the labels.
 
         Returns
@@ -155,9 +158,9 @@ class ConfusionDisplay:
         """
         _plot_data.validate_options(normalize, on_failure)
         counts: Any = ConfusionCounts.from_labels(y_true, y_pred, labels=labels, sample_weight=sample_weight)
-        names = counts.labels if class_names is None else class_names
+        names = counts.labels if display_labels is None else display_labels
         options: dict[str, Any] = {"normalize": normalize, "order": order, "groups": groups, "on_failure": on_failure}
-        return cls.from_matrix(counts.matrix, class_names=names, **options)
+        return cls.from_matrix(counts.matrix, display_labels=names, **options)
 
     @classmethod
     def from_estimator(
@@ -169,10 +172,10 @@ class ConfusionDisplay:
         labels: Array | None = None,
         sample_weight: Array | None = None,
         normalize: Method | None = None,
-        class_names: Sequence[Any] | None = None,
+        display_labels: Sequence[Any] | None = None,
         order: Order | Sequence[int] = "given",
         groups: Sequence[Any] | None = None,
-        on_failure: OnFailure = "warn",
+        on_failure: OnFailure = None,
     ) -> Self:
         """Create the display from the predictions of an estimator.
 
@@ -184,7 +187,7 @@ class ConfusionDisplay:
             Input of ``predict``.
         y : array, shape (n,)
             The labels.
-        labels, sample_weight, normalize, class_names, order, groups, on_failure
+        labels, sample_weight, normalize, display_labels, order, groups, on_failure
             As for :meth:`from_predictions`.
 
         Returns
@@ -195,7 +198,7 @@ class ConfusionDisplay:
         if isinstance(estimator, type) or not callable(getattr(estimator, "predict", None)):
             validate.refuse("estimator", "an object with a method predict", type(estimator).__name__, TypeError)
         options: dict[str, Any] = {"labels": labels, "sample_weight": sample_weight, "normalize": normalize}
-        options |= {"class_names": class_names, "order": order, "groups": groups, "on_failure": on_failure}
+        options |= {"display_labels": display_labels, "order": order, "groups": groups, "on_failure": on_failure}
         return cls.from_predictions(y, estimator.predict(X), **options)
 
     def plot(
@@ -257,10 +260,10 @@ class ConfusionDisplay:
         *,
         normalize: Method | None = "row",
         paired: PairedCounts | None = None,
-        level: float = 0.95,
-        class_names: Sequence[Any] | None = None,
+        confidence_level: float = 0.95,
+        display_labels: Sequence[Any] | None = None,
         order: Order | Sequence[int] = "given",
-        on_failure: OnFailure = "warn",
+        on_failure: OnFailure = None,
     ) -> DifferenceDisplay:
         """Create a display of the difference of two confusion matrices: two models, or a model before and after.
 
@@ -273,9 +276,9 @@ class ConfusionDisplay:
         paired : PairedCounts, optional
             Predictions of both models on the same samples, from :func:`cmfast.uncertainty.paired_counts`: significantly
             different cells are marked.
-        level : float
+        confidence_level : float
             Confidence level that no cell is marked by chance, in (0, 1).
-        class_names, on_failure
+        display_labels, on_failure
             As for :meth:`from_matrix`.
         order : {"given", "support", "recall", "cluster"} or sequence of int
             Order of the classes, as for :meth:`from_matrix`, by the sum of both matrices.
@@ -297,7 +300,7 @@ class ConfusionDisplay:
         normalisation.
         """
         method = _plot_data.validate_options(normalize, on_failure)
-        return make_difference_display(A, B, method, paired, level, class_names, order, on_failure)
+        return make_difference_display(A, B, method, paired, confidence_level, display_labels, order, on_failure)
 
     def blocks(self, most: int = 40) -> Self:
         """Return the same matrix with consecutive classes grouped, cut where the least confusion crosses.
@@ -325,24 +328,25 @@ class ConfusionDisplay:
         drawn = _plot_data.PlotData(own.counts, *sums, own.shares, own.order, own.names, groups)
         return type(self)(drawn, normalize=self._normalize)
 
-    def collapsed(self, *, on_failure: OnFailure = "warn") -> Self:
+    def collapsed(self, *, on_failure: OnFailure = None) -> Self:
         """Return the matrix of groups instead of classes, with the counts added up and normalised again.
 
         Parameters
         ----------
-        on_failure : {"warn", "raise", "ignore"}
+        on_failure : {"warn", "raise", "ignore"}, optional
             What to do about a matrix that cannot be normalised.
+            Default: as :func:`cmfast.config` says, first "warn".
 
         Returns
         -------
         ConfusionDisplay
             The display, not drawn yet; without groups, those of :meth:`blocks` are used.
         """
-        validate.on_failure(on_failure)
+        on_failure = validate.on_failure(on_failure)
         groups = self.blocks()._drawn.groups or []
         counts, names = _plot_data.collapse_counts(self.counts, groups, on_failure)
         options: dict[str, Any] = {"normalize": self._normalize, "on_failure": on_failure}
-        return type(self).from_matrix(counts, class_names=names, **options)
+        return type(self).from_matrix(counts, display_labels=names, **options)
 
     def zoom(self) -> list[Self]:
         """Return one display per group, of its classes alone; shares remain those of the whole matrix.

@@ -32,10 +32,10 @@ class DifferenceDisplay:
     p_value : array of float, shape (C, C), or None
         p-value of every cell, corrected for the number of cells; None without paired counts.
     significant : array of bool, shape (C, C), or None
-        Whether the p-value is at most ``1 - level``.
+        Whether the p-value is at most ``1 - confidence_level``.
     order : array of int, shape (C,)
         Class of each row and column.
-    class_names : list of str
+    display_labels : list of str
         Names of the rows and columns.
     ax_, figure_, im_, text_, marks_ : matplotlib objects
         The drawn objects, after :meth:`plot`: texts as in :class:`ConfusionDisplay`, and discs on significant cells if
@@ -54,14 +54,14 @@ class DifferenceDisplay:
     """
 
     def __init__(
-        self, drawn: _plot_data.PlotData, p_value: np.ndarray | None, level: float, method: str | None
+        self, drawn: _plot_data.PlotData, p_value: np.ndarray | None, confidence_level: float, method: str | None
     ) -> None:
         self._drawn = drawn
         self._unit = _plot_data.UNITS.get(method or "", "count")
         self.difference = np.asarray(drawn.shares)
         self.p_value = p_value
-        self.significant = None if p_value is None else np.asarray(p_value <= 1.0 - level)
-        self.order, self.class_names = drawn.order, drawn.names
+        self.significant = None if p_value is None else np.asarray(p_value <= 1.0 - confidence_level)
+        self.order, self.display_labels = drawn.order, drawn.names
 
     def _describe(self) -> str:
         """Return what the repr shows."""
@@ -144,17 +144,17 @@ def make_difference_display(
     B: Array,
     method: Method | None,
     paired: PairedCounts | None,
-    level: float,
-    class_names: Sequence[Any] | None,
+    confidence_level: float,
+    display_labels: Sequence[Any] | None,
     order: Any,
     on_failure: OnFailure,
 ) -> DifferenceDisplay:
     """Return the display of the difference of two matrices."""
-    level = validate.number("level", level)
-    if not 0 < level < 1:
-        validate.refuse("level", "above 0 and below 1", level)
+    confidence_level = validate.number("confidence_level", confidence_level)
+    if not 0 < confidence_level < 1:
+        validate.refuse("confidence_level", "above 0 and below 1", confidence_level)
     first, second = _plot_data.adopt_matrices(A=A, B=B)
-    names = class_names
+    names = display_labels
     p = None
     if paired is not None:
         check_paired(paired, "paired")
@@ -170,7 +170,7 @@ def make_difference_display(
     at = np.ix_(drawn.order, drawn.order)
     with np.errstate(invalid="ignore"):
         signed = both[0] - both[1]
-    return DifferenceDisplay(drawn.replace_shares(signed[at]), None if p is None else p[at], level, method)
+    return DifferenceDisplay(drawn.replace_shares(signed[at]), None if p is None else p[at], confidence_level, method)
 
 
 def _test_cells(T: PairedCounts, C: int) -> np.ndarray:

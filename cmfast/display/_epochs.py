@@ -74,9 +74,9 @@ class StripDisplay:
         *,
         names: Sequence[Any] | None = None,
         normalize: Method | None = "row",
-        class_names: Sequence[Any] | None = None,
+        display_labels: Sequence[Any] | None = None,
         order: Order | Sequence[int] = "given",
-        on_failure: OnFailure = "warn",
+        on_failure: OnFailure = None,
     ) -> Self:
         """Create the display from a stack of matrices.
 
@@ -88,7 +88,7 @@ class StripDisplay:
             Names of the matrices; default: their indices.
         normalize : {"all", "row", "true", "col", "pred", "bi"}, optional
             Plot ``cmfast.normalize(M, normalize)``; None: `M` itself.
-        class_names, on_failure
+        display_labels, on_failure
             As for :meth:`ConfusionDisplay.from_matrix`.
         order : {"given", "support", "recall", "cluster"} or sequence of int
             Order of the classes, as for :meth:`ConfusionDisplay.from_matrix`, by the last matrix.
@@ -105,7 +105,7 @@ class StripDisplay:
         """
         method = _plot_data.validate_options(normalize, on_failure)
         counts, shares, called = _adopt_matrices(M, names, method, on_failure)
-        last = _plot_data.make_plot_data(counts[-1], None, order, class_names, None, on_failure)
+        last = _plot_data.make_plot_data(counts[-1], None, order, display_labels, None, on_failure)
         at = np.ix_(last.order, last.order)
         drawn = [
             replace(last, counts=one[at], shares=None if shares is None else shares[k][at])
@@ -186,7 +186,7 @@ class CellsDisplay:
     Examples
     --------
     >>> from cmfast.display import CellsDisplay
-    >>> display = CellsDisplay.from_matrices([[[3, 1], [2, 2]], [[4, 0], [1, 3]]], k=1, class_names=["cat", "dog"])
+    >>> display = CellsDisplay.from_matrices([[[3, 1], [2, 2]], [[4, 0], [1, 3]]], k=1, display_labels=["cat", "dog"])
     >>> display.values.tolist(), display.places
     ([[0.5, 0.25]], [(1, 0)])
     """
@@ -209,8 +209,8 @@ class CellsDisplay:
         *,
         names: Sequence[Any] | None = None,
         normalize: Method | None = "row",
-        class_names: Sequence[Any] | None = None,
-        on_failure: OnFailure = "warn",
+        display_labels: Sequence[Any] | None = None,
+        on_failure: OnFailure = None,
     ) -> Self:
         """Select the off-diagonal cells with the largest maximum over all checkpoints.
 
@@ -220,7 +220,7 @@ class CellsDisplay:
             One matrix for each checkpoint, in order.
         k : int
             Number of cells; fewer if fewer are ever above 0.
-        names, normalize, class_names, on_failure
+        names, normalize, display_labels, on_failure
             As for :meth:`StripDisplay.from_matrices`.
 
         Returns
@@ -237,7 +237,7 @@ class CellsDisplay:
         method = _plot_data.validate_options(normalize, on_failure)
         counts, shares, called = _adopt_matrices(M, names, method, on_failure)
         values = np.asarray(counts if shares is None else shares, np.float64)
-        classes = _plot_data.make_class_names(class_names, values.shape[1])
+        classes = _plot_data.make_class_names(display_labels, values.shape[1])
         values = np.where(_plot_data.find_defined(values), values, np.nan)
         largest = np.fmax.reduce(np.nan_to_num(values), axis=0)
         np.fill_diagonal(largest, 0.0)

@@ -45,7 +45,7 @@ class GcmDisplay:
     >>> X = rng.normal(size=(2000, 2)) + y[:, None]
     >>> guess = np.clip(np.rint(X.mean(axis=1)), 0, 2).astype(int)
     >>> result = cmfast.geometric_confusion_matrix(X, y, guess, weights=["row", "bi"])
-    >>> display = cmfast.display.GcmDisplay.from_result(result, class_names=["low", "middle", "high"])
+    >>> display = cmfast.display.GcmDisplay.from_result(result, display_labels=["low", "middle", "high"])
     >>> display.weighting, bool((display.guaranteed < display.overlap).all())
     (['row', 'bi'], True)
     """
@@ -70,7 +70,7 @@ class GcmDisplay:
         /,
         curve: WidthCurve | None = None,
         *,
-        class_names: Sequence[Any] | None = None,
+        display_labels: Sequence[Any] | None = None,
     ) -> Self:
         """Create the display from computed results.
 
@@ -80,7 +80,7 @@ class GcmDisplay:
             From :func:`cmfast.geometric_confusion_matrix`, of one weighting or of several.
         curve : WidthCurve, optional
             From :func:`cmfast.width_curve` of the same points and weightings.
-        class_names : sequence of C names, optional
+        display_labels : sequence of C names, optional
             Default: the class indices.
 
         Returns
@@ -108,7 +108,7 @@ class GcmDisplay:
         matrix = matrix[0] if matrix.ndim == 3 else matrix
         total = matrix.sum()
         shares = matrix / total if total > 0 else matrix
-        drawn = _plot_data.make_plot_data(matrix, None, "given", class_names, None, "ignore")
+        drawn = _plot_data.make_plot_data(matrix, None, "given", display_labels, None, "ignore")
         return cls(drawn.replace_shares(shares), result, curve)
 
     def plot(self) -> Self:

@@ -48,7 +48,7 @@ class PlotData:
 
 def validate_options(normalize: Any, on_failure: Any) -> Method | None:
     """Validate the options common to all displays; return the canonical name of the normalisation, or None."""
-    validate.on_failure(on_failure)
+    on_failure = validate.on_failure(on_failure)
     if normalize is None:
         return None
     validate.choice("normalize", normalize, METHODS)
@@ -68,7 +68,7 @@ def adopt_matrices(**matrices: Array) -> list[np.ndarray]:
 
 def make_class_names(names: Any, C: int) -> list[str]:
     """Return the class names; by default the class indices."""
-    return [str(k) for k in range(C)] if names is None else validate_names("class_names", names, C)
+    return [str(k) for k in range(C)] if names is None else validate_names("display_labels", names, C)
 
 
 def make_group_names(names: Any, C: int) -> list[str] | None:

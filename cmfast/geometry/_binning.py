@@ -28,7 +28,7 @@ def count(
     ranges: Ranges | None = None,
 ) -> CellCounts:
     """Validate the options and count points per (cell, label, prediction), with keys that fit `ranges` if possible."""
-    validate.on_failure(on_failure)
+    on_failure = validate.on_failure(on_failure)
     validate.progress(progress)
     num_threads = validate.num_threads(num_threads)
     if n_classes is not None:
@@ -94,7 +94,7 @@ def sum_heights(
     progress: Progress = None,
 ) -> Heights:
     """Validate the options and sum the weights of points, or each column of weights, per cell and group."""
-    validate.on_failure(on_failure)
+    on_failure = validate.on_failure(on_failure)
     validate.progress(progress)
     num_threads = validate.num_threads(num_threads)
     if n_groups is not None:

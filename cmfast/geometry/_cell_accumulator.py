@@ -126,7 +126,7 @@ class CellAccumulator:
         y_true: Array,
         y_pred: Array,
         *,
-        on_failure: OnFailure = "warn",
+        on_failure: OnFailure = None,
         num_threads: int | None = None,
     ) -> Self:
         """Count some points; arguments as for :func:`cmfast.cell_counts`. An update that raises counts no points."""

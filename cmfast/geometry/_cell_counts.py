@@ -62,7 +62,7 @@ def cell_counts(
     grid: Grid,
     n_classes: int | None = None,
     n_parts: int | None = None,
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
     num_threads: int | None = None,
     progress: Progress = None,
 ) -> Any:
@@ -81,10 +81,11 @@ def cell_counts(
     n_parts : int, optional
         Return the counts partitioned by cell into this many parts, as by :meth:`CellCounts.deal`. For Dask arrays whose
         counts exceed the memory of one machine: chunks are partitioned before they are merged.
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about points without a cell (see Notes).
+        Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
     progress : bool or callable, optional
         Show progress, or call it with ``(done, total)`` points binned.
 
@@ -198,7 +199,7 @@ def sparse_histogram(
     weights: Array | None = None,
     groups: Array | None = None,
     n_groups: int | None = None,
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
     num_threads: int | None = None,
     progress: Progress = None,
 ) -> SparseHistogram:
@@ -216,10 +217,11 @@ def sparse_histogram(
         Group of each point, ``0, ..., n_groups - 1``; default: all in group 0.
     n_groups : int, optional
         Default: the largest group plus one.
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about points without a cell and invalid sums (see Notes).
+        Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
     progress : bool or callable, optional
         Show progress, or call it with ``(done, total)`` points binned.
 

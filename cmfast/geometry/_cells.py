@@ -333,7 +333,7 @@ class CellCounts(State, Generic[ArrayT]):
         *,
         smoothing: Smoothing = None,
         empty: Empty = "nan",
-        on_failure: OnFailure = "warn",
+        on_failure: OnFailure = None,
     ) -> SparseHistogram[ArrayT]:
         """Return the weighted histogram of the points of each label over the cells.
 
@@ -343,8 +343,9 @@ class CellCounts(State, Generic[ArrayT]):
             Weight of a point by label and prediction, see :func:`cmfast.gcm`. Default: weight 1 (counts).
         smoothing, empty
             Options of the weights ``"bi"``; see :func:`cmfast.ipf`.
-        on_failure : {"warn", "raise", "ignore"}
+        on_failure : {"warn", "raise", "ignore"}, optional
             What to do if the weights do not exist; all values are then NaN.
+            Default: as :func:`cmfast.config` says, first "warn".
 
         Returns
         -------
@@ -379,7 +380,7 @@ class CellCounts(State, Generic[ArrayT]):
         *,
         smoothing: Smoothing = None,
         empty: Empty = "nan",
-        on_failure: OnFailure = "warn",
+        on_failure: OnFailure = None,
     ) -> SparseHistogram[ArrayT]:
         """Return the weighted histogram of the points of each prediction over the cells.
 
@@ -387,8 +388,9 @@ class CellCounts(State, Generic[ArrayT]):
         ----------
         weights : {"all", "row", "col", "bi"} or array, shape (C, C), optional
         smoothing, empty
-        on_failure : {"warn", "raise", "ignore"}
+        on_failure : {"warn", "raise", "ignore"}, optional
             See :meth:`label_histogram`.
+            Default: as :func:`cmfast.config` says, first "warn".
 
         Returns
         -------
@@ -412,7 +414,7 @@ class CellCounts(State, Generic[ArrayT]):
 
     def _histogram(self, weights: Any, bi: dict[str, Any], on_failure: OnFailure, axis: int) -> SparseHistogram[ArrayT]:
         """Return the weighted histogram of labels (`axis` 0) or predictions (1)."""
-        validate.on_failure(on_failure)
+        on_failure = validate.on_failure(on_failure)
         M = self._matrix()
         if is_list(weights):
             validate.refuse("weights", "one name or one table", "a list", TypeError)

@@ -12,7 +12,7 @@ from cmfast.geometry._width_rules import Columns, Spread, measure_columns, sum_m
 
 def choose_grid(kind: type, rule: str, X: Any, *given: Any, on_failure: OnFailure, num_threads: int | None) -> Any:
     """Return a Delayed grid chosen by `rule` ("scott" or "regular", with options `given`) for a Dask array."""
-    validate.on_failure(on_failure)
+    on_failure = validate.on_failure(on_failure)
     validate.points(X=X)
     num_threads = validate.num_threads(num_threads)
     if rule == "scott":

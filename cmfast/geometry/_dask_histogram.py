@@ -33,7 +33,7 @@ class _PartSums(NamedTuple):
 def histogram(X: Any, weights: Any, groups: Any, *, grid: Any, n_groups: Any, **options: Any) -> Any:
     """Return the Delayed histogram of Dask arrays, summed over the chunks."""
     labels.check_known(n_classes=0, groups=groups, n_groups=n_groups)
-    validate.on_failure(options["on_failure"])
+    options["on_failure"] = validate.on_failure(options["on_failure"])
     arrays = {"X": X, "weights": weights, "groups": groups}
     cores = {"X": 1, "weights": 0, "groups": 0}
     known: dict[str, Any] = {}

@@ -170,9 +170,10 @@ class Shapes(NamedTuple):
 def compute_shapes(cells: CellCounts) -> Shapes:
     """Return the :class:`Shapes` of cell counts: matrix, sizes of cells and totals."""
     found = dispatch.call("cell_shapes", cells._keys, cells.counts, n_classes=cells.n_classes)
-    numbers = cells.n_points, cells.n_dropped, len(cells), cells.bins, cells.key_bits
     to_host = adapter(cells.counts).to_host
-    return Shapes(to_host(cells.confusion_matrix()), *numbers, *map(to_host, found))
+    M = to_host(cells.confusion_matrix())
+    numbers = int(M.sum()), cells.n_dropped, len(cells), cells.bins, cells.key_bits
+    return Shapes(M, *numbers, *map(to_host, found))
 
 
 def make_diagnostics(

@@ -45,7 +45,7 @@ def gcm(
     *,
     smoothing: Smoothing = None,
     empty: Empty = "nan",
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
     num_threads: int | None = None,
 ) -> Any:
     """Compute the geometric confusion matrix: overlap of the weighted histograms of each label and each prediction.
@@ -60,10 +60,11 @@ def gcm(
     smoothing, empty
         Options of the weights ``"bi"``, which may not exist for a matrix with zeros; see :func:`cmfast.ipf`. Never
         implicit.
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about weightings that do not exist (see Notes).
+        Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
     Returns
     -------
@@ -108,7 +109,7 @@ def gcm(
     """
     bi = validate_bi_options(smoothing, empty)
     if isinstance(cells, list | tuple):
-        validate.on_failure(on_failure)
+        on_failure = validate.on_failure(on_failure)
         return _gcm_of_partition.gcm(list(cells), weights, bi, on_failure, validate.num_threads(num_threads))
     return _compute_matrices(cells, weights, bi, on_failure, num_threads)
 
@@ -118,7 +119,7 @@ def _compute_matrices(
     cells: Any, weights: Any, bi: dict[str, Any], on_failure: OnFailure, num_threads: int | None
 ) -> Any:
     """Return the GCM of counts, computed or Delayed: one matrix, or a stack for a list of weightings."""
-    validate.on_failure(on_failure)
+    on_failure = validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)
     if not isinstance(cells, CellCounts):
         validate.refuse("cells", "CellCounts", type(cells).__name__, TypeError)
@@ -134,7 +135,7 @@ def diagnose(
     smoothing: Smoothing = None,
     empty: Empty = "nan",
     rng: "int | np.random.Generator" = 0,
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
     num_threads: int | None = None,
 ) -> GcmDiagnostics:
     """Compute the diagnostics of a geometric confusion matrix from counts alone, without the points.
@@ -149,10 +150,11 @@ def diagnose(
         Of the weights ``"bi"``; see :func:`cmfast.ipf`.
     rng : int or numpy.random.Generator
         Seed or generator of the simulated null.
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about weightings that do not exist.
+        Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
     Returns
     -------
@@ -192,7 +194,7 @@ def diagnose(
     """
     bi = validate_bi_options(smoothing, empty)
     if isinstance(cells, list | tuple):
-        validate.on_failure(on_failure)
+        on_failure = validate.on_failure(on_failure)
         validate.generator(rng)
         lazily: GcmDiagnostics = _gcm_of_partition.diagnose(
             list(cells), weights, bi, rng, on_failure, validate.num_threads(num_threads)
@@ -206,7 +208,7 @@ def _diagnose(
     cells: Any, weights: Any, bi: dict[str, Any], rng: Any, on_failure: OnFailure, num_threads: int | None
 ) -> GcmDiagnostics:
     """Return the diagnostics of counts, computed or Delayed."""
-    validate.on_failure(on_failure)
+    on_failure = validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)
     generator = validate.generator(rng)
     if not isinstance(cells, CellCounts):
@@ -218,15 +220,16 @@ def _diagnose(
 
 
 @lazy.accept_delayed
-def min_overlap(a: SparseHistogram[ArrayT], b: SparseHistogram[ArrayT], /, *, on_failure: OnFailure = "warn") -> ArrayT:
+def min_overlap(a: SparseHistogram[ArrayT], b: SparseHistogram[ArrayT], /, *, on_failure: OnFailure = None) -> ArrayT:
     """Compute the overlap of every histogram of `a` with every histogram of `b`.
 
     Parameters
     ----------
     a, b : SparseHistogram
         On equal grids, with nonnegative values.
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about groups without a valid overlap (see Notes).
+        Default: as :func:`cmfast.config` says, first "warn".
 
     Returns
     -------
@@ -259,7 +262,7 @@ def min_overlap(a: SparseHistogram[ArrayT], b: SparseHistogram[ArrayT], /, *, on
     array([[2, 1],
            [1, 2]])
     """
-    validate.on_failure(on_failure)
+    on_failure = validate.on_failure(on_failure)
     for name, h in (("a", a), ("b", b)):
         if not isinstance(h, SparseHistogram):
             validate.refuse(name, "a SparseHistogram", type(h).__name__, TypeError)

@@ -102,7 +102,7 @@ def geometric_confusion_matrix(
     empty: Empty = "nan",
     n_classes: int | None = None,
     rng: "int | np.random.Generator" = 0,
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
     num_threads: int | None = None,
     progress: Progress = None,
 ) -> GcmResult:
@@ -129,10 +129,12 @@ def geometric_confusion_matrix(
         Default: the largest id in either, plus one.
     rng : int or numpy.random.Generator
         Seed or generator of the simulated null in the diagnostics.
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about points that are not finite, and weightings that do not exist.
+        Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
-        Most threads to use; default: what the process may use. Principal axes use the linear algebra library's threads.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
+        Principal axes use the linear algebra library's threads.
     progress : bool or callable, optional
         Show progress, or call it with ``(done, total)`` points binned.
 
@@ -185,7 +187,7 @@ def geometric_confusion_matrix(
     >>> result.matrix.shape, result.diagnostics.n_cells > 100
     ((3, 3), True)
     """
-    validate.on_failure(on_failure)
+    on_failure = validate.on_failure(on_failure)
     validate.progress(progress)
     num_threads = validate.num_threads(num_threads)
     generator = validate.generator(rng)
@@ -220,7 +222,8 @@ def _make_result(
     num_threads: int | None,
 ) -> GcmResult:
     """Compute the GCM and its diagnostics from cell counts, and report dropped points."""
-    _binning.report_dropped(cells.n_dropped, cells.n_points + cells.n_dropped, (), on_failure)
+    if cells.n_dropped:  # reading n_points waits for the device
+        _binning.report_dropped(cells.n_dropped, cells.n_points + cells.n_dropped, (), on_failure)
     out, found = compute_gcm(cells, weights, bi, on_failure, num_threads, known=known)
     diagnostics = warn_if_uninformative(
         make_diagnostics(compute_shapes(cells), found, out, generator, single=not is_list(weights))

@@ -216,7 +216,7 @@ class Grid(State):
 
     @classmethod
     def scott(
-        cls, X: Array, n: int | None = None, *, on_failure: OnFailure = "warn", num_threads: int | None = None
+        cls, X: Array, n: int | None = None, *, on_failure: OnFailure = None, num_threads: int | None = None
     ) -> Self:
         """Choose the grid by Scott's rule: widths ``3.5 sigma n**(-1 / (2 + m))``.
 
@@ -226,10 +226,11 @@ class Grid(State):
             Points.
         n : int, optional
             Sample size in the rule; default: the number of points. Give the size of a class for histograms of classes.
-        on_failure : {"warn", "raise", "ignore"}
+        on_failure : {"warn", "raise", "ignore"}, optional
             What to do about rows that are not finite; they are left out.
+            Default: as :func:`cmfast.config` says, first "warn".
         num_threads : int, optional
-            Most threads to use; default: what the process may use.
+            Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
         Returns
         -------
@@ -270,7 +271,7 @@ class Grid(State):
 
     @classmethod
     def freedman_diaconis(
-        cls, X: Array, n: int | None = None, *, on_failure: OnFailure = "warn", num_threads: int | None = None
+        cls, X: Array, n: int | None = None, *, on_failure: OnFailure = None, num_threads: int | None = None
     ) -> Self:
         """Choose the grid by the rule of Freedman and Diaconis: widths ``2 IQR n**(-1 / (2 + m))``.
 
@@ -280,10 +281,11 @@ class Grid(State):
             Points.
         n : int, optional
             Sample size in the rule; default: the number of points.
-        on_failure : {"warn", "raise", "ignore"}
+        on_failure : {"warn", "raise", "ignore"}, optional
             What to do about rows that are not finite; they are left out.
+            Default: as :func:`cmfast.config` says, first "warn".
         num_threads : int, optional
-            Most threads to use; default: what the process may use.
+            Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
         Returns
         -------
@@ -328,7 +330,7 @@ class Grid(State):
         X: Array,
         *,
         bins: int | Sequence[int],
-        on_failure: OnFailure = "warn",
+        on_failure: OnFailure = None,
         num_threads: int | None = None,
     ) -> Self:
         """Choose the grid that divides the range of every axis into `bins` equal parts.
@@ -339,10 +341,11 @@ class Grid(State):
             Points.
         bins : int or sequence of int, shape (m,)
             Parts per axis, at least 1.
-        on_failure : {"warn", "raise", "ignore"}
+        on_failure : {"warn", "raise", "ignore"}, optional
             What to do about rows that are not finite; they are left out.
+            Default: as :func:`cmfast.config` says, first "warn".
         num_threads : int, optional
-            Most threads to use; default: what the process may use.
+            Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
         Returns
         -------
@@ -381,7 +384,7 @@ class Grid(State):
         X: Array,
         points_per_cell: float,
         *,
-        on_failure: OnFailure = "warn",
+        on_failure: OnFailure = None,
         num_threads: int | None = None,
     ) -> Self:
         """Choose the grid by mean occupancy: the cell of an average point holds `points_per_cell` points.
@@ -392,10 +395,11 @@ class Grid(State):
             Points.
         points_per_cell : float
             Number of points in the cell of a point, itself included, averaged over the points. Above 1.
-        on_failure : {"warn", "raise", "ignore"}
+        on_failure : {"warn", "raise", "ignore"}, optional
             What to do about rows that are not finite; they are left out.
+            Default: as :func:`cmfast.config` says, first "warn".
         num_threads : int, optional
-            Most threads to use; default: what the process may use.
+            Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
         Returns
         -------

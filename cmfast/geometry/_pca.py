@@ -96,7 +96,7 @@ class Projection(_Axes[ArrayT], State):
         X : array, shape (N, n)
             Points; real numbers of any type.
         num_threads : int, optional
-            Most threads to use; default: what the process may use.
+            Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
         Returns
         -------
@@ -170,7 +170,7 @@ def pca(
     on_failure: OnFailure = ...,
 ) -> Projection[Floats]: ...
 def pca(
-    X: Array, n_components: int = 10, *, precision: Precision = "auto", on_failure: OnFailure = "warn"
+    X: Array, n_components: int = 10, *, precision: Precision = "auto", on_failure: OnFailure = None
 ) -> Projection[Any]:
     """Compute principal axes from the covariance matrix, summed block by block.
 
@@ -184,8 +184,9 @@ def pca(
         Precision of the products of coordinates; blocks are added in float64. "auto" is float64, except for a large
         float32 `X` on the CPU (see Notes) and for Dask arrays, which use "exact". Arrays on a GPU: float64 or "exact".
         "exact" multiplies integers, so that the sums do not depend on the order.
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about rows that are not finite; they are left out.
+        Default: as :func:`cmfast.config` says, first "warn".
 
     Returns
     -------
@@ -228,7 +229,7 @@ def pca(
     >>> axes.components.round(6), axes.explained_variance_ratio.round(6)
     (array([[0.707107, 0.707107]]), array([1.]))
     """
-    validate.on_failure(on_failure)
+    on_failure = validate.on_failure(on_failure)
     validate.choice("precision", precision, get_args(Precision))
     m = validate.count("n_components", n_components, least=1)
     chunked = are_lazy(X)

@@ -65,17 +65,18 @@ class PcaAccumulator:
         columns = "" if self._held[2] is None else f", {len(self._held[2])} columns"
         return f"<PcaAccumulator: {self.n_points:,} points{columns}>"
 
-    def update(self, X: Array, *, on_failure: OnFailure = "warn", num_threads: int | None = None) -> Self:
+    def update(self, X: Array, *, on_failure: OnFailure = None, num_threads: int | None = None) -> Self:
         """Add some points.
 
         Parameters
         ----------
         X : array, shape (N, n)
             Points; real numbers of any type, with as many columns as all before.
-        on_failure : {"warn", "raise", "ignore"}
+        on_failure : {"warn", "raise", "ignore"}, optional
             What to do about rows that are not finite; they take part in nothing.
+            Default: as :func:`cmfast.config` says, first "warn".
         num_threads : int, optional
-            Most threads to use; default: what the process may use.
+            Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
         Returns
         -------
@@ -89,7 +90,7 @@ class PcaAccumulator:
         OverflowError
             A sum of squared distances that overflows float64.
         """
-        validate.on_failure(on_failure)
+        on_failure = validate.on_failure(on_failure)
         num_threads = validate.num_threads(num_threads)
         X, n_rows, n, *_ = adopt_points(X)
         self._check_columns(n)

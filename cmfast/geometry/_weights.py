@@ -83,7 +83,8 @@ def _compute_named_weights(M: Any, method: Method, options: dict[str, Any]) -> W
     Factors of a solver that did not converge are finite but are not the weights; the status tells.
     """
     if method != "bi":
-        return Weighting(method, importance_weights(M, method), Status.CONVERGED, lambda: f"{method}: {USED}")
+        table = importance_weights(M, method, on_failure="ignore")  # NaN weights are reported with the sums
+        return Weighting(method, table, Status.CONVERGED, lambda: f"{method}: {USED}")
     table, code, why = compute_bi_weights(M, **options)
     status = Status(int(code))
     # Smoothing by a number makes every cell positive, so that no class is empty or dropped.

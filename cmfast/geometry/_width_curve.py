@@ -89,7 +89,7 @@ def width_curve(
     empty: Empty = "nan",
     n_classes: int | None = None,
     rng: "int | np.random.Generator" = 0,
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
     num_threads: int | None = None,
     progress: Progress = None,
 ) -> WidthCurve:
@@ -138,7 +138,7 @@ def width_curve(
     >>> [d.n_cells > 20 for d in curve.diagnostics], curve.overlaps.shape
     ([True, True, True], (3, 3))
     """
-    validate.on_failure(on_failure)
+    on_failure = validate.on_failure(on_failure)
     validate.progress(progress)
     num_threads = validate.num_threads(num_threads)
     generator = validate.generator(rng)

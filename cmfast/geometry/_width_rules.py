@@ -53,7 +53,7 @@ class Columns:
         found: Spread | None = None,
         sums: list[list[int]] | None = None,
     ) -> None:
-        validate.on_failure(on_failure)
+        on_failure = validate.on_failure(on_failure)
         self.num_threads = validate.num_threads(num_threads)
         self.X: Any = None if points is None else points.X
         if found is None:

@@ -68,7 +68,7 @@ def ipf_cells(
     smoothing: float | None = None,
     tol: float = 1e-9,
     max_iter: int | None = None,
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
     num_threads: int | None = None,
     progress: Progress = None,
 ) -> MarginsResult[Any]:
@@ -99,10 +99,11 @@ def ipf_cells(
         Absolute bound of `MarginsResult.residual`.
     max_iter : int, optional
         Most passes over the cells; default: 200 Newton steps. The initial sweeps are always finished.
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about tables that cannot be scaled (see Notes).
+        Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
     progress : bool or callable, optional
         True shows a bar on stderr; a callable gets ``(done, total)`` in tables.
 

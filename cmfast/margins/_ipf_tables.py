@@ -55,7 +55,7 @@ def ipf_nd(
     smoothing: float | None = None,
     tol: float = 1e-9,
     max_iter: int | None = None,
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
     num_threads: int | None = None,
     progress: Progress = None,
 ) -> MarginsResult[Any]:
@@ -91,10 +91,11 @@ def ipf_nd(
     max_iter : int, optional
         Most passes over the table; default: 200 Newton steps, and 100,000 products of conjugate gradients. Initial
         sweeps, and products that only estimate the error of cells, are always finished.
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about tables that cannot be scaled (see Notes).
+        Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
     progress : bool or callable, optional
         True shows a bar on stderr; a callable gets ``(done, total)`` in tables.
 

@@ -21,7 +21,7 @@ def validate_table_options(
     progress: Progress,
 ) -> dict[str, Any]:
     """Validate the options of functions of tables; return them as the kernels take them."""
-    validate.on_failure(on_failure)
+    on_failure = validate.on_failure(on_failure)
     validate.progress(progress)
     return {
         "importance": validate_importance(importance, n_margins),

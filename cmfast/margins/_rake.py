@@ -42,7 +42,7 @@ def rake(
     names: Sequence[str] | None = None,
     tol: float = 1e-9,
     max_iter: int | None = None,
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
     num_threads: int | None = None,
     progress: Progress = None,
 ) -> RakeResult[Any]:
@@ -90,10 +90,11 @@ def rake(
         records over 32.
     max_iter : int, optional
         Most passes over the records; default: 200 Newton steps.
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about elements without a solution (see Notes).
+        Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
-        Most threads to use, for a batch; default: what the process may use.
+        Most threads to use, for a batch; default: as :func:`cmfast.config` says, else what the process may use.
     progress : bool or callable, optional
         True shows a bar on stderr; a callable gets ``(done, total)`` in elements of the batch.
 
@@ -171,7 +172,7 @@ def rake(
     >>> result.weights.round(2).tolist(), cmfast.Status(result.status).name
     ([17.5, 17.5, 25.0, 10.0, 15.0, 15.0], 'CONVERGED')
     """
-    validate.on_failure(on_failure)
+    on_failure = validate.on_failure(on_failure)
     validate.progress(progress)
     num_threads = validate.num_threads(num_threads)
     validate.choice("method", method, RAKINGS)

@@ -75,7 +75,7 @@ class RakeResult(NamedTuple, Generic[ArrayT]):
     def explain(self, index: int | tuple[int, ...] | None = None) -> str:
         """Return a text that explains the status of the weights, or of one element of the batch.
 
-        As :meth:`cmfast.ScalingResult.explain`.
+        As :meth:`cmfast.results.ScalingResult.explain`.
 
         Examples
         --------

@@ -75,7 +75,7 @@ class MarginsResult(NamedTuple, Generic[ArrayT]):
     def explain(self, index: int | tuple[int, ...] | None = None) -> str:
         """Return a text that explains the status of the tables, or of one.
 
-        As :meth:`cmfast.ScalingResult.explain`.
+        As :meth:`cmfast.results.ScalingResult.explain`.
 
         Examples
         --------

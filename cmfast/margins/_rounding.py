@@ -50,7 +50,7 @@ class RoundedTable(NamedTuple, Generic[ArrayT]):
     def explain(self, index: int | tuple[int, ...] | None = None) -> str:
         """Return a text that explains the status of the tables, or of one.
 
-        As :meth:`cmfast.ScalingResult.explain`.
+        As :meth:`cmfast.results.ScalingResult.explain`.
 
         Examples
         --------
@@ -68,7 +68,7 @@ def round_to_margins(
     axes: Sequence[Axes] | None = None,
     ndim: int | None = None,
     rng: "int | np.random.Generator | None" = None,
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
     num_threads: int | None = None,
     progress: Progress = None,
 ) -> RoundedTable[Any]:
@@ -92,10 +92,11 @@ def round_to_margins(
         Round randomly. In a matrix each cell is rounded up with probability equal to its fraction, so that the mean
         over many draws is `M`; tables of more axes start from such a draw. Default: deterministic; matrices as close to
         `M` as possible, by the sum of distances.
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about tables that fail (see Notes).
+        Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
-        Most threads to use, for a batch; default: what the process may use.
+        Most threads to use, for a batch; default: as :func:`cmfast.config` says, else what the process may use.
     progress : bool or callable, optional
         True shows a bar on stderr; a callable gets ``(done, total)`` in tables.
 
@@ -140,7 +141,7 @@ def round_to_margins(
     array([[6., 3., 1.],
            [3., 8., 9.]])
     """
-    validate.on_failure(on_failure)
+    on_failure = validate.on_failure(on_failure)
     validate.progress(progress)
     num_threads = validate.num_threads(num_threads)
     seed = None if rng is None else int(validate.generator(rng).integers(2**63))

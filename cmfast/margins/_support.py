@@ -165,7 +165,7 @@ def support_nd(
     ndim : int, optional
         Number of axes of a table, at most 32; default: one more than the highest axis of `margins`.
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
     Returns
     -------

@@ -1,74 +1,23 @@
 """Metrics of confusion matrices: one function per metric, or many metrics in one pass over a batch.
 
 All functions take matrices of shape (..., C, C) as counts or normalised; rows are true classes, columns are predicted
-classes. One option, ``undefined=``, sets what a 0/0 gives in every metric; see :func:`compute`.
-
-All take matrices of shape (..., C, C), rows the truth and columns the prediction, as counts or normalised. What a 0/0
-gives is one option, ``undefined=``, with one meaning for all of them; see :func:`compute`.
+classes. One option, ``undefined=``, sets what a 0/0 gives in every metric; see :func:`compute`. A second name of a
+metric, such as ``iou`` of ``jaccard``, is a name for :func:`compute`, and found here as well, but not listed.
 """
 
-from cmfast.metrics._catalogue import BINARY, METRICS, PER_CLASS, SCALARS, Metric
-from cmfast.metrics._collapse import Collapsed, collapse
+from typing import TYPE_CHECKING
+
+from cmfast.metrics import _functions
+from cmfast.metrics._collapse import collapse
 from cmfast.metrics._compute import compute, defined, from_sums
-from cmfast.metrics._confusions import Confusions, confusion_fractions, most_confused, one_vs_rest
-from cmfast.metrics._curves import LeastCost, PrecisionRecall, Roc, ThresholdMatrices
-from cmfast.metrics._functions import (
-    accuracy,
-    balanced_accuracy,
-    balanced_accuracy_adjusted,
-    diagnostic_odds_ratio,
-    doolittle,
-    dss,
-    error_rate,
-    f1,
-    f1_of_macro,
-    false_discovery_rate,
-    false_negative_rate,
-    false_omission_rate,
-    false_positive_rate,
-    fdr,
-    fnr,
-    fowlkes_mallows,
-    fpr,
-    g_measure,
-    geometric_mean,
-    gerrity,
-    gilbert,
-    gm,
-    gss,
-    gwet_ac1,
-    hamming_loss,
-    informedness,
-    iou,
-    jaccard,
-    kappa_01,
-    kappa_linear,
-    kappa_quadratic,
-    krippendorff_alpha,
-    markedness,
-    mcc,
-    mcc_01,
-    min_recall,
-    negative_likelihood_ratio,
-    npv,
-    peirce,
-    positive_likelihood_ratio,
-    precision,
-    recall,
-    scott_pi,
-    sensitivity,
-    specificity,
-    tau,
-    tss,
-    youden_j,
-    zero_one_loss,
-)
+from cmfast.metrics._confusions import confusion_fractions, most_confused, one_vs_rest
+from cmfast.metrics._functions import *  # noqa: F403 - one name for each metric
 from cmfast.metrics._labels import from_labels, label_margins
-from cmfast.metrics._margins import Margins, margins
+from cmfast.metrics._margins import margins
 from cmfast.metrics._multilabel import multilabel, multilabel_tables
 from cmfast.metrics._names import MetricName
-from cmfast.metrics._parameters import fbeta, heidke, hss, kappa, tau_weighted
-from cmfast.metrics._report import Report, report
+from cmfast.metrics._parameters import fbeta, kappa, tau_weighted
+from cmfast.metrics._report import classification_report
 from cmfast.metrics._thresholds import (
     average_precision,
     least_cost,
@@ -79,91 +28,38 @@ from cmfast.metrics._thresholds import (
 )
 
 __all__ = [
-    "BINARY",
-    "METRICS",
-    "PER_CLASS",
-    "SCALARS",
-    "Collapsed",
-    "Confusions",
-    "LeastCost",
-    "Margins",
-    "Metric",
     "MetricName",
-    "PrecisionRecall",
-    "Report",
-    "Roc",
-    "ThresholdMatrices",
-    "accuracy",
     "average_precision",
-    "balanced_accuracy",
-    "balanced_accuracy_adjusted",
+    "classification_report",
     "collapse",
     "compute",
     "confusion_fractions",
     "defined",
-    "diagnostic_odds_ratio",
-    "doolittle",
-    "dss",
-    "error_rate",
-    "f1",
-    "f1_of_macro",
-    "false_discovery_rate",
-    "false_negative_rate",
-    "false_omission_rate",
-    "false_positive_rate",
     "fbeta",
-    "fdr",
-    "fnr",
-    "fowlkes_mallows",
-    "fpr",
     "from_labels",
     "from_sums",
-    "g_measure",
-    "geometric_mean",
-    "gerrity",
-    "gilbert",
-    "gm",
-    "gss",
-    "gwet_ac1",
-    "hamming_loss",
-    "heidke",
-    "hss",
-    "informedness",
-    "iou",
-    "jaccard",
     "kappa",
-    "kappa_01",
-    "kappa_linear",
-    "kappa_quadratic",
-    "krippendorff_alpha",
     "label_margins",
     "least_cost",
     "margins",
-    "markedness",
-    "mcc",
-    "mcc_01",
-    "min_recall",
     "most_confused",
     "multilabel",
     "multilabel_tables",
-    "negative_likelihood_ratio",
-    "npv",
     "one_vs_rest",
-    "peirce",
-    "positive_likelihood_ratio",
-    "precision",
     "precision_recall",
-    "recall",
-    "report",
     "roc",
     "roc_auc",
-    "scott_pi",
-    "sensitivity",
-    "specificity",
-    "tau",
     "tau_weighted",
     "threshold_matrices",
-    "tss",
-    "youden_j",
-    "zero_one_loss",
 ]
+__all__ += _functions.__all__
+
+if not TYPE_CHECKING:  # so that type checkers refuse names that are none
+
+    def __getattr__(name):
+        """Return the function of a metric by its second name."""
+        for metric in _functions.METRICS:
+            if name in metric.aliases:
+                return globals()[metric.name]
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)

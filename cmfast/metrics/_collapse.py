@@ -71,7 +71,7 @@ def collapse(
     groups: Sequence[Hashable] | NDArray[Any],
     /,
     *,
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
     num_threads: int | None = None,
 ) -> Collapsed[Any]:
     """Merge classes into groups: add up the rows and the columns of each group.
@@ -84,10 +84,11 @@ def collapse(
     groups : sequence of C names
         Group name of every class: any hashable values, equal for classes of the same group. For a hierarchy of
         several levels call this function once per level.
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about matrices that cannot be collapsed (see Notes).
+        Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
     Returns
     -------
@@ -121,7 +122,7 @@ def collapse(
     >>> found.matrix.tolist(), found.groups
     ([[14, 1], [1, 4]], ('cat', 'dog'))
     """
-    validate.on_failure(on_failure)
+    on_failure = validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)
     is_sparse = sparse.is_sparse(M)
     if not is_sparse:

@@ -6,11 +6,11 @@ from typing import Any, overload
 from numpy.typing import ArrayLike
 
 from cmfast._core import validate
-from cmfast._core.annotations import Array, DeviceT, Flags, Floats, OnFailure, Sparse, Undefined
+from cmfast._core.annotations import Array, DeviceT, Flags, Floats, Label, OnFailure, Sparse, Undefined
 from cmfast._core.lazy import are_lazy
 from cmfast._core.usual_options import explain_options
 from cmfast.metrics import _plan
-from cmfast.metrics._evaluate import evaluate, evaluate_lazy_sums, get_ordered_sums
+from cmfast.metrics._evaluate import evaluate, evaluate_lazy_sums, find_positive, get_ordered_sums
 from cmfast.metrics._names import MetricName, Names
 from cmfast.metrics._outputs import label_outputs
 
@@ -22,7 +22,7 @@ def compute(
     names: MetricName,
     *,
     undefined: Undefined = ...,
-    positive: int = ...,
+    pos_label: Label | None = ...,
     average_over: Sequence[int] | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
@@ -35,7 +35,7 @@ def compute(
     names: Names = ...,
     *,
     undefined: Undefined = ...,
-    positive: int = ...,
+    pos_label: Label | None = ...,
     average_over: Sequence[int] | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
@@ -48,7 +48,7 @@ def compute(
     names: MetricName,
     *,
     undefined: Undefined = ...,
-    positive: int = ...,
+    pos_label: Label | None = ...,
     average_over: Sequence[int] | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
@@ -61,7 +61,7 @@ def compute(
     names: Names = ...,
     *,
     undefined: Undefined = ...,
-    positive: int = ...,
+    pos_label: Label | None = ...,
     average_over: Sequence[int] | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
@@ -74,9 +74,9 @@ def compute(
     names: str | Sequence[str] | None = None,
     *,
     undefined: Undefined = "present",
-    positive: int = 1,
+    pos_label: Label | None = None,
     average_over: Sequence[int] | None = None,
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
     num_threads: int | None = None,
     out: Any = None,
 ) -> Any:
@@ -92,15 +92,16 @@ def compute(
         documentation. Or ``"scalars"``, the default, or ``"per_class"``: all with one number per matrix, or per class.
     undefined : {"present", "nan", "strict", "zero", "one"} or float
         What a 0/0 gives, and which classes enter an average (see Notes).
-    positive : {1, 0}
-        Which class of two is the positive one, for binary names.
+    pos_label : label, optional
+        The positive one of two classes, for binary names: 0 or 1, or a label of labelled counts; default: 1.
     average_over : sequence of int, optional
         Classes to average over and to return values of; all other classes remain negatives. Metrics of
         the whole matrix do not change. Default: all.
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about matrices with bad values (see Notes).
+        Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
     out : array, or dict of str to array, optional
         Where to write the results: what an earlier call with these names returned for a batch of this shape, or other
         C-contiguous arrays of these shapes and this dtype, apart from `M` and from each other in memory. Saves the time
@@ -154,12 +155,12 @@ def compute(
     """
     wanted = _plan.resolve_names(names)
     if out is None:
-        found = evaluate(M, wanted, undefined, positive, on_failure, num_threads, average_over)
+        found = evaluate(M, wanted, undefined, pos_label, on_failure, num_threads, average_over)
         return _plan.match_requested_type(names, wanted, found)
     if are_lazy(M):
         validate.refuse("out", "None for a Dask array, which is computed later", type(out).__name__, TypeError)
     given = label_outputs(out, names, wanted)
-    evaluate(M, wanted, undefined, positive, on_failure, num_threads, average_over, given)
+    evaluate(M, wanted, undefined, pos_label, on_failure, num_threads, average_over, given)
     return out
 
 
@@ -173,7 +174,7 @@ def from_sums(
     bands: DeviceT | None = ...,
     tops: DeviceT | None = ...,
     undefined: Undefined = ...,
-    positive: int = ...,
+    pos_label: Label | None = ...,
     average_over: Sequence[int] | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
@@ -188,7 +189,7 @@ def from_sums(
     bands: DeviceT | None = ...,
     tops: DeviceT | None = ...,
     undefined: Undefined = ...,
-    positive: int = ...,
+    pos_label: Label | None = ...,
     average_over: Sequence[int] | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
@@ -203,7 +204,7 @@ def from_sums(
     bands: ArrayLike | None = ...,
     tops: ArrayLike | None = ...,
     undefined: Undefined = ...,
-    positive: int = ...,
+    pos_label: Label | None = ...,
     average_over: Sequence[int] | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
@@ -218,7 +219,7 @@ def from_sums(
     bands: ArrayLike | None = ...,
     tops: ArrayLike | None = ...,
     undefined: Undefined = ...,
-    positive: int = ...,
+    pos_label: Label | None = ...,
     average_over: Sequence[int] | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
@@ -232,9 +233,9 @@ def from_sums(
     bands: Array | None = None,
     tops: Array | None = None,
     undefined: Undefined = "present",
-    positive: int = 1,
+    pos_label: Label | None = None,
     average_over: Sequence[int] | None = None,
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
     num_threads: int | None = None,
 ) -> Any:
     """Compute any number of metrics from the diagonal and the margins alone, without a matrix.
@@ -253,15 +254,16 @@ def from_sums(
         `bands`, ``gerrity`` needs both.
     undefined : {"present", "nan", "strict", "zero", "one"} or float
         What a 0/0 gives, as for :func:`compute`.
-    positive : {1, 0}
-        Which class of two is the positive one, for binary names.
+    pos_label : label, optional
+        The positive one of two classes, for binary names: 0 or 1, or a label of labelled counts; default: 1.
     average_over : sequence of int, optional
         Classes to average over and to return values of; all other classes remain negatives. Metrics of
         the whole matrix do not change. Default: all.
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about sums that no matrix has (see Notes).
+        Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
     Returns
     -------
@@ -290,6 +292,7 @@ def from_sums(
     if _plan.is_group(names):
         there = {name for name in ("bands", "tops") if sums[name] is not None}
         wanted = tuple(name for name in wanted if there.issuperset(get_ordered_sums(name)))
+    positive = find_positive(pos_label)
     found = evaluate_lazy_sums(wanted, undefined, positive, on_failure, num_threads, average_over, **sums)
     return _plan.match_requested_type(names, wanted, found)
 
@@ -320,7 +323,7 @@ def defined(M: Array, /, name: str, *, num_threads: int | None = None) -> Any:
     name : str
         As for :func:`compute`.
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
     Returns
     -------

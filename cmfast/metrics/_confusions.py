@@ -26,7 +26,7 @@ def _run_op(
     **options: Any,
 ) -> list[Any]:
     """Run the op `op` on matrices, report failures, and return its results for `classes` (None for all)."""
-    validate.on_failure(on_failure)
+    on_failure = validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)
     (M,) = dispatch.adopt(M=M)
     C, _ = validate.matrices(square=True, M=M)
@@ -63,7 +63,7 @@ def one_vs_rest(
     /,
     *,
     classes: Sequence[int] | None = None,
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
     num_threads: int | None = None,
 ) -> Any:
     """Split a confusion matrix into one 2x2 table per class: ``[[tn, fp], [fn, tp]]``.
@@ -74,10 +74,11 @@ def one_vs_rest(
         Counts or any normalisation of them.
     classes : sequence of int, optional
         Classes to return tables of, in this order; all others remain negatives. Default: all.
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about matrices with bad values; their tables are 0, or NaN for fractions.
+        Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
     Returns
     -------
@@ -116,7 +117,7 @@ def confusion_fractions(
     /,
     *,
     undefined: Undefined = "present",
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
     num_threads: int | None = None,
 ) -> Any:
     """Divide each row by its sum: the share of each true class predicted as each class, ``M[i, j] / t[i]``.
@@ -127,10 +128,11 @@ def confusion_fractions(
         Counts or any normalisation of them.
     undefined : {"present", "nan", "strict", "zero", "one"} or float
         Value of the cells of a row that sums to 0: 0, NaN, NaN, 0, 1 or the given number.
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about matrices with bad values, which give NaN.
+        Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
     Returns
     -------
@@ -218,7 +220,7 @@ def most_confused(
     k: int = 5,
     *,
     by: By = "count",
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
     num_threads: int | None = None,
 ) -> Confusions[Any]:
     """Find the pairs of classes that are confused most.
@@ -231,10 +233,11 @@ def most_confused(
         Number of pairs to return; fewer if the matrix has fewer pairs.
     by : {"count", "rate", "symmetric", "symmetric_rate"}
         ``M[i, j]``; ``M[i, j] / t[i]``; the sum of either over both directions. A class that is never true has rate 0.
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about matrices with bad values, which give NaN and the classes -1.
+        Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
     Returns
     -------

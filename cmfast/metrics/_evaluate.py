@@ -8,7 +8,7 @@ import numpy as np
 
 from cmfast._core import bad_values, dispatch, failures, sparse, validate
 from cmfast._core.adapters import adapter
-from cmfast._core.annotations import Array, OnFailure, Undefined
+from cmfast._core.annotations import Array, FailurePolicy, Label, OnFailure, Undefined
 from cmfast._core.lazy import accept_dask_arrays
 from cmfast.metrics import _plan
 from cmfast.metrics._catalogue import find_form
@@ -23,7 +23,7 @@ def evaluate(
     M: Array,
     names: tuple[str, ...],
     undefined: Undefined,
-    positive: int,
+    pos_label: Label | None,
     on_failure: OnFailure,
     num_threads: int | None,
     labels: Sequence[int] | None = None,
@@ -33,8 +33,12 @@ def evaluate(
 
     Lazy matrices have no `out`.
     """
-    check_options(undefined, positive, on_failure)
+    on_failure = check_options(undefined, on_failure)
     num_threads = validate.num_threads(num_threads)
+    if (take := getattr(type(M), "_take_for", None)) is not None:  # labelled counts know their positive class
+        M, positive = take(M, names, pos_label)
+    else:
+        positive = find_positive(pos_label)
     if sparse.is_sparse(M):
         if out is not None:
             validate.refuse("out", "None for a sparse matrix", type(M).__name__, TypeError)
@@ -42,8 +46,6 @@ def evaluate(
         sums = dict(zip(SUMS, sparse.sum_margins(M), strict=True))
         why = partial(sparse.explain_bad_cells, M)
         return evaluate_sums(sums, names, undefined, positive, on_failure, num_threads, labels, why) if names else []
-    if (take := getattr(type(M), "_take_for", None)) is not None:  # labelled counts know their positive class
-        M, positive = take(M, names, positive)
     M = dispatch.adopt_one("M", M, "metrics_of_matrices" if out is None else None)
     C, _ = validate.matrices(square=True, M=M)
     chosen = _plan.validate_class_ids(labels, C)
@@ -78,7 +80,7 @@ def evaluate_sums(
 
     `why` says what is wrong with the sums at an index, which has no metrics.
     """
-    check_options(undefined, positive, on_failure)
+    on_failure = check_options(undefined, on_failure)
     num_threads = validate.num_threads(num_threads)
     adopted = dict(zip(sums, dispatch.adopt(optional=("bands", "tops"), **sums), strict=True))
     validate.real(**adopted)
@@ -143,14 +145,20 @@ def _list_shapes(names: tuple[str, ...], batch: tuple[int, ...], n_classes: int)
     return [(*batch, n_classes) if each else tuple(batch) for each in per_class]
 
 
-def check_options(undefined: object, positive: object, on_failure: object) -> None:
-    """Validate the options `undefined`, `positive` and `on_failure`."""
+def check_options(undefined: object, on_failure: OnFailure) -> FailurePolicy:
+    """Validate the options `undefined` and `on_failure`; return the latter."""
     _plan.check_undefined(undefined)
-    validate.on_failure(on_failure)
-    if type(positive) is int and 0 <= positive <= 1:
-        return
-    if validate.count("positive", positive) > 1:
-        validate.refuse("positive", "0 or 1", positive)
+    return validate.on_failure(on_failure)
+
+
+def find_positive(pos_label: Any) -> int:
+    """Return the position of the positive class of a matrix without labels: `pos_label` is 0 or 1, by default 1."""
+    if pos_label is None:
+        return 1
+    place = validate.count("pos_label", pos_label)
+    if place > 1:
+        validate.refuse("pos_label", "0 or 1, as matrices have no labels", validate.format_value(pos_label))
+    return place
 
 
 def get_ordered_sums(name: str) -> tuple[str, ...]:

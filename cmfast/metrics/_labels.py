@@ -84,7 +84,7 @@ def label_margins(
     whole_floats : bool
         Take floats for labels, which must be whole numbers: 2.0 is 2.
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
     Returns
     -------
@@ -137,7 +137,6 @@ def from_labels(
     sample_axes: int | None = ...,
     whole_floats: bool = ...,
     undefined: Undefined = ...,
-    positive: int = ...,
     pos_label: Label | None = ...,
     labels: ArrayLike | None = ...,
     average_over: Sequence[Label] | None = ...,
@@ -157,7 +156,6 @@ def from_labels(
     sample_axes: int | None = ...,
     whole_floats: bool = ...,
     undefined: Undefined = ...,
-    positive: int = ...,
     pos_label: Label | None = ...,
     labels: ArrayLike | None = ...,
     average_over: Sequence[Label] | None = ...,
@@ -177,7 +175,6 @@ def from_labels(
     sample_axes: int | None = ...,
     whole_floats: bool = ...,
     undefined: Undefined = ...,
-    positive: int = ...,
     pos_label: Label | None = ...,
     labels: ArrayLike | None = ...,
     average_over: Sequence[Label] | None = ...,
@@ -197,7 +194,6 @@ def from_labels(
     sample_axes: int | None = ...,
     whole_floats: bool = ...,
     undefined: Undefined = ...,
-    positive: int = ...,
     pos_label: Label | None = ...,
     labels: ArrayLike | None = ...,
     average_over: Sequence[Label] | None = ...,
@@ -217,7 +213,6 @@ def from_labels(
     sample_axes: int | None = 1,
     whole_floats: bool = False,
     undefined: Undefined = "present",
-    positive: int = 1,
     pos_label: Label | None = None,
     labels: Array | None = None,
     average_over: Sequence[Label] | None = None,
@@ -237,12 +232,9 @@ def from_labels(
         As for :func:`label_margins`.
     undefined : {"present", "nan", "strict", "zero", "one"} or float
         What a 0/0 gives, as for :func:`compute`.
-    positive : {1, 0}
-        Index of the positive one of two classes, for binary names. For labels 0 and 1, or -1 and 1, the positive class
-        is 1, even if only one of them occurs; for other integers pass `pos_label`.
     pos_label : label, optional
-        The label of the positive class, instead of its index `positive`: text, a bool, an integer. Without `n_classes`
-        there are then two classes, even if only one of them occurs.
+        The positive one of two classes, for binary names: text, a bool, an integer. Default: the second of two texts;
+        1 of labels 0 and 1, or -1 and 1; other integers need it. One of two classes that does not occur is added.
     labels : array, shape (C,), optional
         The classes, in this order, as for :func:`cmfast.confusion_matrix`: pairs with other labels are left out.
         Metrics of ordered classes, as the weighted kappas, depend on the order.
@@ -250,7 +242,7 @@ def from_labels(
         Classes to average over and to return values of, as for :func:`compute`: some of the labels, or class ids with
         `n_classes`. All other classes remain negatives.
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
     Returns
     -------
@@ -289,14 +281,14 @@ def from_labels(
     0.5
     """
     wanted = _plan.resolve_names(names)
-    check_options(undefined, positive, "warn")
+    check_options(undefined, "warn")
     given = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "groups": groups}
     options = _samples.Options(n_classes, n_groups, ignore_index, sample_axes, whole_floats, num_threads, labels=labels)
-    options = options._replace(pos_label=pos_label, positive=positive if _plan.is_binary(wanted) else None)
+    options = options._replace(pos_label=pos_label, positive=1 if _plan.is_binary(wanted) else None)
 
     def resolve_classes(C: int, classes: _samples.Classes) -> tuple[int, tuple[int, ...] | None]:
         """Return the index of the positive class and the class indices to average over, by `classes`."""
-        place = positive if pos_label is None else _samples.find_positive_class("pos_label", pos_label, C, classes)
+        place = 1 if pos_label is None else _samples.find_positive_class("pos_label", pos_label, C, classes)
         return place, _plan.validate_class_ids(_samples.find_class_ids(average_over, classes), C)
 
     def check(C: int, classes: _samples.Classes) -> object:

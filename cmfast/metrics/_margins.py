@@ -72,17 +72,18 @@ def margins(
     num_threads: int | None = ...,
 ) -> Margins[NDArray[Any]]: ...
 @accept_dask_arrays(M="CC")
-def margins(M: Array, /, *, on_failure: OnFailure = "warn", num_threads: int | None = None) -> Margins[Any]:
+def margins(M: Array, /, *, on_failure: OnFailure = None, num_threads: int | None = None) -> Margins[Any]:
     """Compute diagonal, margins and distance sums of confusion matrices, in one pass.
 
     Parameters
     ----------
     M : array, shape (..., C, C)
         Counts or any normalisation of them; or one matrix of scipy.sparse.
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about matrices with bad values (see Notes).
+        Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
     Returns
     -------
@@ -107,7 +108,7 @@ def margins(M: Array, /, *, on_failure: OnFailure = "warn", num_threads: int | N
     >>> sums.diagonal.tolist(), sums.row_sums.tolist(), sums.col_sums.tolist(), int(sums.total)
     ([5, 4], [6, 6], [7, 5], 12)
     """
-    validate.on_failure(on_failure)
+    on_failure = validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)
     if sparse.is_sparse(M):
         return _sum_sparse_matrix(M, on_failure)

@@ -14,8 +14,9 @@ from cmfast._core.lazy import accept_dask_arrays, are_lazy
 from cmfast._core.usual_options import explain_options
 from cmfast.counting import confusion_matrix
 from cmfast.metrics import _plan
-from cmfast.metrics._catalogue import PER_CLASS, find_form
+from cmfast.metrics._catalogue import find_form
 from cmfast.metrics._compute import compute
+from cmfast.metrics._functions import PER_CLASS
 from cmfast.metrics._names import MetricName
 
 AVERAGES = ("macro", "weighted", "micro", "samples")
@@ -61,7 +62,7 @@ def multilabel_tables(
     samplewise : bool
         Return one table per sample instead, counted over its labels.
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
     Returns
     -------
@@ -119,7 +120,7 @@ def _count_sample_tables_lazily(y_true: Array, y_pred: Array, *, num_threads: in
 
 
 def _count_label_tables(
-    y_true: Array, y_pred: Array, weight: Array | None, num_threads: int | None, on_failure: OnFailure = "warn"
+    y_true: Array, y_pred: Array, weight: Array | None, num_threads: int | None, on_failure: OnFailure = None
 ) -> Any:
     """Count one 2x2 table per label over all samples."""
 
@@ -132,7 +133,7 @@ def _count_label_tables(
 
 
 def _count_tables(
-    y_true: Array, y_pred: Array, weight: Array | None, num_threads: int | None, on_failure: OnFailure = "warn"
+    y_true: Array, y_pred: Array, weight: Array | None, num_threads: int | None, on_failure: OnFailure = None
 ) -> Any:
     """Count one 2x2 table per row, along the last axis."""
     own = None if weight is None else weight[None, ...]
@@ -193,7 +194,7 @@ def multilabel(
     *,
     sample_weight: Array | None = None,
     undefined: Undefined = "present",
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
     num_threads: int | None = None,
 ) -> Any:
     """Compute metrics of samples that have any number of labels each.
@@ -212,10 +213,11 @@ def multilabel(
     undefined : {"present", "nan", "strict", "zero", "one"} or float
         What a 0/0 gives, and which labels or samples enter an average, as for :func:`compute`: "present" leaves out
         those without any true or predicted label, which scikit-learn counts as 0 (``"zero"``).
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about tables with NaN or infinite weights, which give NaN, as negative weights do.
+        Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
     Returns
     -------
@@ -235,7 +237,7 @@ def multilabel(
         validate.refuse("names", "a name or a list of names", validate.format_value(names), TypeError)
     forms = [_parse_name(name) for name in several]
     _plan.check_undefined(undefined)
-    validate.on_failure(on_failure)
+    on_failure = validate.on_failure(on_failure)
     *given, weight = _adopt_indicators(y_true, y_pred, sample_weight)
     outer = adapter(given[0])
     y_true, y_pred = map(outer.unwrap, given)

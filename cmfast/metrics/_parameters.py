@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from cmfast._core import bad_values, dispatch, failures, validate
 from cmfast._core.adapters import adapter
-from cmfast._core.annotations import Array, DeviceT, Floats, OnFailure, Sparse, Undefined
+from cmfast._core.annotations import Array, DeviceT, Floats, Label, OnFailure, Sparse, Undefined
 from cmfast._core.lazy import accept_dask_arrays
 from cmfast.metrics import _plan
 from cmfast.metrics._catalogue import FORMS
@@ -26,7 +26,7 @@ def fbeta(
     beta: float,
     *,
     average: Average = ...,
-    positive: int = ...,
+    pos_label: Label | None = ...,
     average_over: Sequence[int] | None = ...,
     undefined: Undefined = ...,
     on_failure: OnFailure = ...,
@@ -39,7 +39,7 @@ def fbeta(
     beta: float,
     *,
     average: Average = ...,
-    positive: int = ...,
+    pos_label: Label | None = ...,
     average_over: Sequence[int] | None = ...,
     undefined: Undefined = ...,
     on_failure: OnFailure = ...,
@@ -52,10 +52,10 @@ def fbeta(
     beta: float,
     *,
     average: Average = None,
-    positive: int = 1,
+    pos_label: Label | None = None,
     average_over: Sequence[int] | None = None,
     undefined: Undefined = "present",
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
     num_threads: int | None = None,
 ) -> Any:
     """Compute F-beta per class: ``(1 + beta^2) d / (beta^2 t + p)``; recall has `beta` times the weight of precision.
@@ -64,7 +64,7 @@ def fbeta(
     :func:`precision`, and infinite, which gives :func:`recall`.
     """
     beta = validate.nonnegative("beta", beta)
-    return evaluate_average(f"fbeta_{beta!r}", M, average, undefined, on_failure, num_threads, positive, average_over)
+    return evaluate_average(f"fbeta_{beta!r}", M, average, undefined, on_failure, num_threads, pos_label, average_over)
 
 
 @overload
@@ -95,7 +95,7 @@ def kappa(
     *,
     weights: Weighting | Array | None = None,
     undefined: Undefined = "present",
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
     num_threads: int | None = None,
 ) -> Any:
     """Compute Cohen's kappa: agreement beyond chance, ``(n a - e) / sum t (n - p)``; also the Heidke skill score.
@@ -111,10 +111,11 @@ def kappa(
         nonnegative with a zero diagonal; a common factor cancels. Agreement weights v are ``1 - v``.
     undefined : {"present", "nan", "strict", "zero", "one"} or float
         Value of a 0/0: NaN or 0.
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about matrices with bad values; bad values in `weights` make every matrix fail.
+        Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
     Examples
     --------
@@ -131,7 +132,7 @@ def kappa(
         validate.choice("weights", weights, get_args(Weighting))
         return evaluate_one(f"kappa_{weights}", M, undefined, on_failure, num_threads)
     _plan.check_undefined(undefined)
-    validate.on_failure(on_failure)
+    on_failure = validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)
     M, weights = dispatch.adopt(M=M, weights=weights)
     C, _ = validate.matrices(square=True, M=M)
@@ -186,7 +187,7 @@ def tau_weighted(
     v: float = 1.0,
     normalize: bool = False,
     undefined: Undefined = "present",
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
     num_threads: int | None = None,
 ) -> Any:
     """Compute tau with class weights (Ahmadzadeh et al., Contingency Space, definitions 5.5 and 5.8).
@@ -207,10 +208,11 @@ def tau_weighted(
         without a lower bound (weights above one make it negative). True: ``(1 - sqrt(q / sum w))^v``, in [0, 1].
     undefined : {"present", "nan", "strict", "zero", "one"} or float
         Value of a recall that is 0/0, and which classes count.
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about matrices with bad values.
+        Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
     Examples
     --------
@@ -220,7 +222,7 @@ def tau_weighted(
     (-2.16, 0.0)
     """
     _plan.check_undefined(undefined)
-    validate.on_failure(on_failure)
+    on_failure = validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)
     v = validate.positive("v", v)
     validate.flag("normalize", normalize)
@@ -243,6 +245,3 @@ def _validate_class_weights(weights: Array, C: int) -> Any:
     if not (np.isfinite(table).all() and (table >= 0).all()):
         validate.refuse("weights", "finite and nonnegative", table.tolist())
     return table
-
-
-heidke = hss = kappa

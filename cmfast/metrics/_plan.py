@@ -8,24 +8,13 @@ import numpy as np
 
 from cmfast._core import validate
 from cmfast._core.annotations import Undefined
-from cmfast.kernels.shared.metrics import (
-    AGAIN,
-    CHANCE,
-    ORDERED,
-    PRODUCTS,
-    Mode,
-    Over,
-    Plan,
-    Step,
-    Total,
-    Value,
-)
-from cmfast.metrics._catalogue import AVERAGES, FORMS, PER_CLASS, SCALARS, Form, Metric, find_form, suggest_names
+from cmfast.kernels.shared.metric_formulas import CHANCE, RATES, Value
+from cmfast.kernels.shared.metrics import AGAIN, ORDERED, PRODUCTS, Mode, Over, Plan, Step, Total
+from cmfast.metrics._catalogue import AVERAGES, FORMS, GROUPS, Form, Metric, find_form, list_group, suggest_names
 
 Codes: TypeAlias = tuple[int, int, int, int, int]
 Row: TypeAlias = tuple[Codes, tuple[float, float]]
 
-GROUPS = {"scalars": SCALARS, "per_class": PER_CLASS}
 _MODES = {
     "present": Mode.PRESENT,
     "nan": Mode.DEFINED,
@@ -33,17 +22,6 @@ _MODES = {
     "zero": Mode.ALL,
     "one": Mode.ALL,
 }
-
-
-_RATE_VALUES = frozenset(
-    {
-        Value.RECALL,
-        Value.SPECIFICITY,
-        Value.BALANCED_ACCURACY,
-        Value.GEOMETRIC_MEAN,
-        Value.TAU,
-    }
-)
 
 
 class IndexedPlan(NamedTuple):
@@ -61,7 +39,7 @@ def is_group(names: object) -> bool:
 def resolve_names(names: object, argument: str = "names") -> tuple[str, ...]:
     """Return `names` as a tuple of known metric names; refuse unknown names."""
     if names is None or (isinstance(names, str) and names in GROUPS):
-        return GROUPS[names or "scalars"]
+        return list_group(names or "scalars")
     found = (names,) if isinstance(names, str) else tuple(names) if isinstance(names, list | tuple) else None
     if found is None or not all(isinstance(name, str) for name in found):
         labels = "; for labels use metrics.from_labels(y_true, y_pred, names)" if np.ndim(names) == 1 else ""  # type: ignore[arg-type]
@@ -299,7 +277,7 @@ def _pack_plan(
         scalars=scalars,
         tables=tables,
         registers=registers,
-        rates=not _RATE_VALUES.isdisjoint(values),
+        rates=not RATES.isdisjoint(values),
         products=not (PRODUCTS.isdisjoint(totals) and CHANCE.isdisjoint(values)),
         ordered=not ORDERED.isdisjoint(totals),
         again=not AGAIN.isdisjoint(overs),

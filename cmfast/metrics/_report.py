@@ -21,7 +21,7 @@ AVERAGES = ("macro", "weighted")
 
 
 @result_repr.add_repr
-class Report(NamedTuple):
+class ClassificationReport(NamedTuple):
     """Classification report of one matrix: per-class and overall metrics, as text, HTML or a data frame.
 
     Attributes
@@ -67,9 +67,9 @@ class Report(NamedTuple):
     def __str__(self) -> str:
         head = format_policy(self.undefined)
         width = max(len(head), *(len(name) for name in (*self.rows, *self.overall)))
-        lines = [f"{head:<{width}}" + "".join(f"{column:>12}" for column in self.columns)]
-        lines += [f"{name:<{width}}" + "".join(f"{cell:>12}" for cell in self._cells(name)) for name in self.rows]
-        lines += ["", *(f"{name:<{width}}{_format_value(value):>12}" for name, value in self.overall.items())]
+        lines = [f"{head:<{width}}" + "".join(f"{column:>11}" for column in self.columns)]
+        lines += [f"{name:<{width}}" + "".join(f"{cell:>11}" for cell in self._cells(name)) for name in self.rows]
+        lines += ["", *(f"{name:<{width}}{_format_value(value):>11}" for name, value in self.overall.items())]
         return "\n".join(lines)
 
     def _cells(self, name: str) -> list[str]:
@@ -114,12 +114,14 @@ def _format_value(value: float) -> str:
     return "undefined" if math.isnan(value) else f"{value:.4f}"
 
 
-def _check_names(class_names: Any, C: int) -> None:
-    """Check that `class_names` is a sequence of names, and not one string."""
-    names = isinstance(class_names, Sequence) or (hasattr(class_names, "__array__") and np.ndim(class_names) == 1)
-    if isinstance(class_names, str | bytes) or not names or any(name is None for name in class_names):
-        given = f"{type(class_names).__name__} {validate.format_value(class_names)}"
-        validate.refuse("class_names", f"a sequence of {C} names", given, TypeError)
+def _check_names(display_labels: Any, C: int) -> None:
+    """Check that `display_labels` is a sequence of names, and not one string."""
+    names = isinstance(display_labels, Sequence) or (
+        hasattr(display_labels, "__array__") and np.ndim(display_labels) == 1
+    )
+    if isinstance(display_labels, str | bytes) or not names or any(name is None for name in display_labels):
+        given = f"{type(display_labels).__name__} {validate.format_value(display_labels)}"
+        validate.refuse("display_labels", f"a sequence of {C} names", given, TypeError)
 
 
 def _quote_average_name(name: str, names: list[str]) -> str:
@@ -148,32 +150,32 @@ def _find_class_ids(labels: Any, names: list[str]) -> list[int] | None:
     return [names.index(label) for label in requested]
 
 
-def report(
+def classification_report(
     M: Array,
     /,
     *,
-    class_names: Sequence[str] | None = None,
+    display_labels: Sequence[str] | None = None,
     average_over: Sequence[Label] | None = None,
     undefined: Undefined = "present",
-) -> Report:
+) -> ClassificationReport:
     """Report one confusion matrix: precision, recall, F1, Jaccard and support per class, averages, overall metrics.
 
     Parameters
     ----------
     M : array, shape (C, C)
         Rows are the truth. Counts or any normalisation of them; also one of scipy.sparse.
-    class_names : sequence of str, optional
+    display_labels : sequence of str, optional
         Default: the class indices. A class named "macro" or "weighted", like an average, is shown in quotes.
     average_over : sequence of labels, optional
-        Classes that get a row, in this order, and enter the averages, given by their `class_names`; all others remain
-        negatives. Metrics of the whole matrix do not change. Default: all.
+        Classes that get a row, in this order, and enter the averages, given by their `display_labels`; all others
+        remain negatives. Metrics of the whole matrix do not change. Default: all.
     undefined : {"nan", "present", "strict", "zero", "one"}
         Value of a 0/0, as for :func:`compute`; the first line of the report states it. "nan" and "strict" show it as
         "undefined".
 
     Returns
     -------
-    Report
+    ClassificationReport
         ``print(report)``, ``report.to_html()``, ``report.to_pandas()``.
 
     Raises
@@ -189,33 +191,33 @@ def report(
     Examples
     --------
     >>> from cmfast import metrics
-    >>> print(metrics.report([[9500, 0], [500, 0]], class_names=["intact", "crack"], undefined="nan"))
-    0/0: nan              precision      recall          f1     jaccard     support
-    intact                   0.9500      1.0000      0.9744      0.9500        9500
-    crack                 undefined      0.0000      0.0000      0.0000         500
-    macro                    0.9500      0.5000      0.4872      0.4750       10000
-    weighted                 0.9500      0.9500      0.9256      0.9025       10000
+    >>> print(metrics.classification_report([[9500, 0], [500, 0]], display_labels=["intact", "crack"], undefined="nan"))
+    0/0: nan           precision     recall         f1    jaccard    support
+    intact                0.9500     1.0000     0.9744     0.9500       9500
+    crack              undefined     0.0000     0.0000     0.0000        500
+    macro                 0.9500     0.5000     0.4872     0.4750      10000
+    weighted              0.9500     0.9500     0.9256     0.9025      10000
     <BLANKLINE>
-    accuracy                 0.9500
-    balanced_accuracy        0.5000
-    min_recall               0.0000
-    mcc                      0.0000
-    kappa                    0.0000
-    geometric_mean           0.0000
-    f1_of_macro              0.6552
+    accuracy              0.9500
+    balanced_accuracy     0.5000
+    min_recall            0.0000
+    mcc                   0.0000
+    kappa                 0.0000
+    geometric_mean        0.0000
+    f1_of_macro           0.6552
     """
     if not sparse.is_sparse(M):
         (M,) = dispatch.adopt(M=M)
     C, _ = validate.matrices(square=True, M=M)
     if len(dispatch.shape_of(M)) != 2:
         validate.refuse("M", "one matrix of shape (C, C)", f"shape {dispatch.shape_of(M)}")
-    if class_names is not None:
-        _check_names(class_names, C)
-    names = [str(k) for k in range(C)] if class_names is None else [str(name) for name in class_names]
+    if display_labels is not None:
+        _check_names(display_labels, C)
+    names = [str(k) for k in range(C)] if display_labels is None else [str(name) for name in display_labels]
     if len(names) != C:
-        validate.refuse("class_names", f"{C} names", len(names))
+        validate.refuse("display_labels", f"{C} names", len(names))
     if len(set(names)) != C:
-        validate.refuse("class_names", "unique", names)
+        validate.refuse("display_labels", "unique", names)
     places = _find_class_ids(average_over, names)
     names = [_quote_average_name(name, names) for name in names]
     averages = [f"{name}_{average}" for average in AVERAGES for name in PER_CLASS]
@@ -231,4 +233,4 @@ def report(
     }
     for average in AVERAGES:
         rows[average] = (*(float(host[f"{metric}_{average}"]) for metric in PER_CLASS), float(support.sum()))
-    return Report((*PER_CLASS, "support"), rows, {name: float(host[name]) for name in WHOLE}, undefined)
+    return ClassificationReport((*PER_CLASS, "support"), rows, {name: float(host[name]) for name in WHOLE}, undefined)

@@ -8,7 +8,7 @@ from typing import Any, NoReturn, ParamSpec, Protocol, TypeAlias, TypeVar, get_a
 from numpy.typing import ArrayLike
 
 from cmfast._core import validate
-from cmfast._core.annotations import Array, DeviceT, Floats, OnFailure, Sparse, Undefined
+from cmfast._core.annotations import Array, DeviceT, Floats, Label, OnFailure, Sparse, Undefined
 from cmfast._core.usual_options import refuse_unknown_option
 from cmfast.metrics._catalogue import Averaging
 from cmfast.metrics._evaluate import evaluate
@@ -54,7 +54,7 @@ class PerClass(Protocol):
         /,
         *,
         average: Average = ...,
-        positive: int = ...,
+        pos_label: Label | None = ...,
         average_over: Sequence[int] | None = ...,
         undefined: Undefined = ...,
         on_failure: OnFailure = ...,
@@ -67,7 +67,7 @@ class PerClass(Protocol):
         /,
         *,
         average: Average = ...,
-        positive: int = ...,
+        pos_label: Label | None = ...,
         average_over: Sequence[int] | None = ...,
         undefined: Undefined = ...,
         on_failure: OnFailure = ...,
@@ -84,7 +84,7 @@ class Binary(Protocol):
         M: DeviceT,
         /,
         *,
-        positive: int = ...,
+        pos_label: Label | None = ...,
         undefined: Undefined = ...,
         on_failure: OnFailure = ...,
         num_threads: int | None = ...,
@@ -95,7 +95,7 @@ class Binary(Protocol):
         M: ArrayLike | Sparse,
         /,
         *,
-        positive: int = ...,
+        pos_label: Label | None = ...,
         undefined: Undefined = ...,
         on_failure: OnFailure = ...,
         num_threads: int | None = ...,
@@ -135,10 +135,15 @@ def _is_array(x: object) -> bool:
 
 
 def evaluate_one(
-    name: str, M: Array, undefined: Undefined, on_failure: OnFailure, num_threads: int | None, positive: int = 1
+    name: str,
+    M: Array,
+    undefined: Undefined,
+    on_failure: OnFailure,
+    num_threads: int | None,
+    pos_label: Label | None = None,
 ) -> Any:
     """Return the metric `name` of every matrix."""
-    return evaluate(M, (name,), undefined, positive, on_failure, num_threads)[0]
+    return evaluate(M, (name,), undefined, pos_label, on_failure, num_threads)[0]
 
 
 def evaluate_average(
@@ -148,11 +153,11 @@ def evaluate_average(
     undefined: Undefined,
     on_failure: OnFailure,
     num_threads: int | None,
-    positive: int = 1,
+    pos_label: Label | None = None,
     average_over: Sequence[int] | None = None,
 ) -> Any:
     """Return the metric `name` of every class, or its average over the classes."""
     if average is not None:
         validate.choice("average", average, get_args(Averaging))
     wanted = name if average is None else f"{name}_{average}"
-    return evaluate(M, (wanted,), undefined, positive, on_failure, num_threads, average_over)[0]
+    return evaluate(M, (wanted,), undefined, pos_label, on_failure, num_threads, average_over)[0]

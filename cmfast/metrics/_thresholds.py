@@ -45,7 +45,7 @@ def threshold_matrices(
     sample_weight: Array | None = None,
     pos_label: int | str | None = None,
     drop_ties: bool = False,
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
 ) -> ThresholdMatrices[Any]:
     """Count the confusion matrix at every threshold of a score array, by one sort.
 
@@ -65,8 +65,9 @@ def threshold_matrices(
     drop_ties : bool
         Return each distinct threshold once; needs one row of scores. Default: one threshold per sample, so that
         all rows have the same length.
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about rows with bad values (see Notes).
+        Default: as :func:`cmfast.config` says, first "warn".
 
     Returns
     -------
@@ -122,7 +123,7 @@ def _adopt_scores(
     y_true: Array, y_score: Array, weight: Array | None, pos_label: object, on_failure: object
 ) -> list[Any]:
     """Validate and return scores, labels as 0 and 1, and weights, in one array library."""
-    validate.on_failure(on_failure)
+    on_failure = validate.on_failure(on_failure)
     if pos_label is not None and caller.is_task():
         validate.refuse("pos_label", "None with Dask arrays; pass (y_true == label)", validate.format_value(pos_label))
     if pos_label is not None and not isinstance(pos_label, str):
@@ -228,7 +229,7 @@ def roc(
     *,
     sample_weight: Array | None = None,
     pos_label: int | str | None = None,
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
 ) -> Roc[Any]:
     """Compute the receiver operating characteristic: false and true positive rates at the thresholds of a score.
 
@@ -271,7 +272,7 @@ def precision_recall(
     *,
     sample_weight: Array | None = None,
     pos_label: int | str | None = None,
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
 ) -> PrecisionRecall[Any]:
     """Compute the precision-recall curve at the thresholds of a score, from the highest down.
 
@@ -321,7 +322,7 @@ def roc_auc(
     *,
     sample_weight: Array | None = None,
     pos_label: int | str | None = None,
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
 ) -> Any:
     """Compute the area under the ROC curve: the probability that a positive sample scores higher, ties counting half.
 
@@ -361,7 +362,7 @@ def average_precision(
     *,
     sample_weight: Array | None = None,
     pos_label: int | str | None = None,
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
 ) -> Any:
     """Compute average precision: the precision at each threshold, weighted by the recall that it adds.
 
@@ -416,7 +417,7 @@ def least_cost(
     *,
     sample_weight: Array | None = None,
     pos_label: int | str | None = None,
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
 ) -> LeastCost[Any]:
     """Find the threshold at which the confusion matrix times a table of costs has the least sum.
 

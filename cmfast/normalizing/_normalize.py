@@ -63,12 +63,14 @@ def normalize(
     /,
     method: Method,
     *,
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
     num_threads: int | None = None,
     progress: Progress = None,
     **options: Unpack[BiOptions],
 ) -> Any:
     """Normalise confusion matrices by total, row sums, column sums, or both (bi-normalisation).
+
+    Use it to choose a normalisation by its name; for known row and column sums use :func:`ipf`.
 
     Parameters
     ----------
@@ -78,10 +80,11 @@ def normalize(
         Divide by the total, by the row sums (``"row"`` or ``"true"``: shares of each true class), by the column sums
         (``"col"`` or ``"pred"``: shares of each predicted class), or make every row and every column sum to one
         (``"bi"``, see :func:`bi_normalize`).
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about matrices that fail (see Notes).
+        Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
     progress : bool or callable, optional
         True shows a bar on stderr; a callable gets ``(done, total)`` in matrices.
     **options
@@ -154,7 +157,7 @@ def importance_weights(
     method: Method | None = None,
     *,
     target: Array = None,
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
     num_threads: int | None = None,
     progress: Progress = None,
     **options: Unpack[BiOptions],
@@ -173,10 +176,11 @@ def importance_weights(
         Instead of `method`: the weighted matrix to reach, nonnegative, with any total. For shares of the true classes
         pass ``shares[:, None] * normalize(M, "row")``, for row and column sums
         ``ipf(M, row_sums, col_sums).matrix``. The leading axes broadcast with those of `M`.
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about matrices that fail (see Notes).
+        Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
     progress : bool or callable, optional
         True shows a bar on stderr; a callable gets ``(done, total)`` in matrices.
     **options
@@ -243,7 +247,7 @@ def _weigh_by_target(
     M: Array, target: Array, *, on_failure: OnFailure, num_threads: int | None, progress: Progress
 ) -> Any:
     """Return the weights ``target / M``, with failures reported."""
-    validate.on_failure(on_failure)
+    on_failure = validate.on_failure(on_failure)
     validate.num_threads(num_threads)
     validate.progress(progress)
     given = dispatch.adopt(op="importance_weights", M=M, target=target)
@@ -308,7 +312,7 @@ def explain_unreachable_target(M: np.ndarray, target: np.ndarray) -> str:
 @accept_dask_arrays(M="RC")
 def _weigh_by_factors(M: Array, *, on_failure: OnFailure, **options: Any) -> Any:
     """Return the bi-normalisation weights, with failures reported."""
-    validate.on_failure(on_failure)
+    on_failure = validate.on_failure(on_failure)
     out, status, why = compute_bi_weights(M, **options)
     failures.report(status, on_failure, failed=FAILED, describe=why, limit_is_answer=True)
     return out
@@ -408,12 +412,13 @@ def bi_normalize(
     solver: Solver = "auto",
     start: Start = None,
     logits: bool = False,
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
     num_threads: int | None = None,
     progress: Progress = None,
 ) -> Any:
     """Scale confusion matrices so that every row and every column sums to one (bi-normalisation, doubly stochastic).
 
+    Use it if classes differ in frequency; for other sums use :func:`ipf`.
     Returns the matrix of :func:`ipf` without targets. It answers: which confusion matrix would the classifier have if
     all classes were equally frequent and equally often predicted? It is the doubly stochastic matrix closest to `M` in
     Kullback-Leibler divergence.
@@ -470,7 +475,7 @@ def _run_by_sums(
     op: str, M: Array, method: str, on_failure: OnFailure, num_threads: int | None, progress: Progress
 ) -> Any:
     """Run the op `op` with a normalisation by total, row or column sums, with failures reported."""
-    validate.on_failure(on_failure)
+    on_failure = validate.on_failure(on_failure)
     validate.progress(progress)
     options = {"num_threads": validate.num_threads(num_threads), "progress": make_reporter(progress, "matrices")}
     M = dispatch.adopt_one("M", M, op)

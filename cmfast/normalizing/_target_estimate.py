@@ -63,7 +63,7 @@ class TargetEstimate(NamedTuple, Generic[ArrayT]):
     def explain(self, index: int | tuple[int, ...] | None = None) -> str:
         """Return a text that explains the status of all estimates, or of one.
 
-        As :meth:`cmfast.ScalingResult.explain`.
+        As :meth:`cmfast.results.ScalingResult.explain`.
 
         Examples
         --------
@@ -103,7 +103,7 @@ def estimate_for_target(
     *,
     class_shares: Array = None,
     target: Array = None,
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
     num_threads: int | None = None,
     progress: Progress = None,
 ) -> TargetEstimate[Any]:
@@ -123,10 +123,11 @@ def estimate_for_target(
     target : array, shape (..., R, C), optional
         Instead of `class_shares`: the joint distribution of true and predicted class, nonnegative, with any total. The
         leading axes broadcast with those of `M`.
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about matrices without an estimate (see Notes).
+        Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
     progress : bool or callable, optional
         True shows a bar on stderr; a callable gets ``(done, total)`` in matrices.
 
@@ -181,7 +182,7 @@ def estimate_for_target(
     >>> round(float(cmfast.metrics.accuracy(found.matrix)), 3)
     0.89
     """
-    validate.on_failure(on_failure)
+    on_failure = validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)
     validate.progress(progress)
     if (class_shares is None) == (target is None):

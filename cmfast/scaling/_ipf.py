@@ -102,12 +102,13 @@ def ipf(
     solver: Solver = "auto",
     start: Start = None,
     logits: bool = False,
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
     num_threads: int | None = None,
     progress: Progress = None,
 ) -> ScalingResult[Any, Any]:
     """Scale rows and columns of nonnegative matrices to given sums (iterative proportional fitting).
 
+    Use it if you know the sums; to remove class frequencies use :func:`bi_normalize`, for factors alone :func:`ras`.
     The result is the matrix closest to `M` in Kullback-Leibler divergence among those with these sums.
 
     Parameters
@@ -151,10 +152,11 @@ def ipf(
         columns to the others, their factors and cells are not determined. Logarithms that span more than 300 are halved
         repeatedly, and the problem is solved again after each doubling (homotopy): `max_iter` applies to each of them,
         `n_iter` counts all. Without `smoothing` and `start`; only on the CPU.
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about matrices that cannot be scaled (see Notes).
+        Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
     progress : bool or callable, optional
         True shows a bar on stderr; a callable gets ``(done, total)`` in matrices.
 
@@ -215,7 +217,7 @@ def ipf(
     (array([[0.268941, 0.731059],
            [0.731059, 0.268941]]), array([ 1499.5, -1499.5]))
     """
-    validate.on_failure(on_failure)
+    on_failure = validate.on_failure(on_failure)
     validate.flag("logits", logits)
     result, describe = solve(
         "ipf_of_logits" if logits else "ipf",
@@ -278,13 +280,13 @@ def ras(
     max_iter: int | None = None,
     solver: Solver = "auto",
     start: Start = None,
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
     num_threads: int | None = None,
     progress: Progress = None,
 ) -> ScalingResult[Any, Any]:
     """Compute the row and column factors that scale nonnegative matrices to given sums (RAS).
 
-    As :func:`ipf`, but no scaled matrix is written: `ScalingResult.matrix` is None.
+    Use it if you need the factors alone; :func:`ipf` returns the scaled matrix, too. `ScalingResult.matrix` is None.
 
     Parameters
     ----------
@@ -318,7 +320,7 @@ def ras(
     >>> result.row_scale.round(6), result.col_scale.round(6)
     (array([0.707107, 1.414214]), array([0.235702, 0.471405]))
     """
-    validate.on_failure(on_failure)
+    on_failure = validate.on_failure(on_failure)
     result, describe = solve(
         "ras",
         M,

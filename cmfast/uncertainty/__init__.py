@@ -1,29 +1,16 @@
 """Uncertainty of confusion matrices and metrics: standard errors, intervals, posteriors, comparisons of classifiers."""
 
 from cmfast.uncertainty._compare import compare
-from cmfast.uncertainty._compare_many import Comparisons, compare_many
-from cmfast.uncertainty._comparison import Comparison
-from cmfast.uncertainty._display import ComparisonDisplay
-from cmfast.uncertainty._equivalence import Equivalence, equivalence
+from cmfast.uncertainty._compare_many import compare_many
+from cmfast.uncertainty._equivalence import equivalence
 from cmfast.uncertainty._intervals import interval, posterior
-from cmfast.uncertainty._paired_counts import Flip, PairedCounts, paired_counts
+from cmfast.uncertainty._paired_counts import PairedCounts, paired_counts
 from cmfast.uncertainty._resample import resample
-from cmfast.uncertainty._results import Interval, Intervals, Posterior
 from cmfast.uncertainty._standard_error import standard_error
-from cmfast.uncertainty._symmetry_tests import McNemar, Symmetry, bowker, mcnemar, stuart_maxwell
+from cmfast.uncertainty._symmetry_tests import bowker, mcnemar, stuart_maxwell
 
 __all__ = [
-    "Comparison",
-    "ComparisonDisplay",
-    "Comparisons",
-    "Equivalence",
-    "Flip",
-    "Interval",
-    "Intervals",
-    "McNemar",
     "PairedCounts",
-    "Posterior",
-    "Symmetry",
     "bowker",
     "compare",
     "compare_many",

@@ -8,7 +8,8 @@ import numpy as np
 
 from cmfast._core import dispatch, failures, sparse
 from cmfast._core.adapters import adapter
-from cmfast.kernels.shared.metrics import Over, Total, Value
+from cmfast.kernels.shared.metric_formulas import Value
+from cmfast.kernels.shared.metrics import Over, Total
 from cmfast.metrics import _plan
 from cmfast.metrics._catalogue import find_form
 from cmfast.metrics._margins import margins
@@ -26,7 +27,7 @@ FEW_VARIANCE_CARRIERS = {"bca": 4, "percentile": 5, "basic": 9, "normal": 5}  # 
 MANY_CLASSES = 4  # from this number on the prior has little weight in a class
 CLOSE_RECALLS = 3.0  # standard errors between the two smallest recalls that separate them in every test set
 OFF_CENTER, OFF_CENTER_POSTERIOR = 0.5, 1.0  # standard errors between the middle of an interval and the estimate
-CENTER_NOISE = 5.0  # divided by sqrt(n_replicates): Monte Carlo error of that middle, in standard errors
+CENTER_NOISE = 5.0  # divided by sqrt(n_resamples): Monte Carlo error of that middle, in standard errors
 FEW_CLUSTERS = 12  # with fewer, 95 % intervals cover less than 90 %, by every method
 BIASED = 1.0  # bias of `tau` in standard errors
 AVERAGES = (Over.MEAN, Over.ADJUSTED, Over.GEOMETRIC, Over.TAU, Over.TAU_WEIGHTED, Over.MIN)
@@ -59,23 +60,23 @@ class ClassTotals(NamedTuple):
 
 
 def warn_of_caveats(
-    M: Any, found: Mapping[str, Interval], method: str, n_replicates: int, options: dict[str, Any]
+    M: Any, found: Mapping[str, Interval], method: str, n_resamples: int, options: dict[str, Any]
 ) -> None:
     """Warn of intervals that cover the true value in less than 90 % of cases, judged by counts and ends."""
     if method not in FEW or options["on_failure"] == "ignore":
         return
-    given = {key: options[key] for key in ("n", "positive", "num_threads")}
+    given = {"positive": options["pos_label"], **{key: options[key] for key in ("n", "num_threads")}}
     shape = dispatch.shape_of(M)[:-2]
     warn_of_counted_caveats(
-        count_caveats(M, found, method, n_replicates, **given), method, prod(shape) if shape else None
+        count_caveats(M, found, method, n_resamples, **given), method, prod(shape) if shape else None
     )
 
 
 def count_caveats(
-    M: Any, found: Mapping[str, Interval], method: str, n_replicates: int, **options: Any
+    M: Any, found: Mapping[str, Interval], method: str, n_resamples: int, **options: Any
 ) -> dict[str, dict[str, int]]:
     """Return by reason, then by metric, the number of matrices with an unreliable interval; counts of parts add."""
-    doubts = find_caveats(M, found, method, n_replicates, **options)
+    doubts = find_caveats(M, found, method, n_resamples, **options)
     return {reason: {name: int(mask.sum()) for name, mask in fits.items()} for reason, fits in doubts.items()}
 
 
@@ -106,19 +107,19 @@ def warn_of_few_clusters(clusters: Any, *, p_values: bool = False) -> None:
         failures.warn_diagnostic(f"{text}; only more clusters help, not more samples per cluster")
 
 
-def warn_of_few_swaps(least: Mapping[str, np.ndarray], level: float, *, one: bool) -> None:
-    """Warn of metrics whose p-value cannot reach ``1 - level`` because too few samples or clusters differ.
+def warn_of_few_swaps(least: Mapping[str, np.ndarray], confidence_level: float, *, one: bool) -> None:
+    """Warn of metrics whose p-value cannot reach ``1 - confidence_level`` because too few samples or clusters differ.
 
     `least` holds the smallest possible p-values; `one` says whether there is one group.
     """
-    few = {name: p > 1.0 - level for name, p in least.items() if (p > 1.0 - level).any()}
+    few = {name: p > 1.0 - confidence_level for name, p in least.items() if (p > 1.0 - confidence_level).any()}
     if not few:
         return
     first, mask = next(iter(few.items()))
     others = f" and {len(few) - 1} other metric{'s' * (len(few) > 2)}" if len(few) > 1 else ""
     where = f" in {np.count_nonzero(mask)} of {mask.size} {'classes' if one else 'groups and classes'}"
     text = f"too few samples or clusters differ in {first}{others}{where * (mask.size > 1)}"
-    found = f"the smallest possible p is {np.min(least[first][mask]):.3g}, above {1.0 - level:.3g}"
+    found = f"the smallest possible p is {np.min(least[first][mask]):.3g}, above {1.0 - confidence_level:.3g}"
     failures.warn_diagnostic(f"{text}: {found}; only more samples help")
 
 
@@ -126,7 +127,7 @@ def find_caveats(
     M: Any,
     found: Mapping[str, Interval],
     method: str,
-    n_replicates: int,
+    n_resamples: int,
     *,
     n: int | None,
     positive: int,
@@ -155,7 +156,7 @@ def find_caveats(
             ("few", _has_few_samples(name, counts, method, positive, few)),
             ("carried", samples < FEW_VARIANCE_CARRIERS.get(method, 0)),
             ("close", _has_close_recalls(name, counts)),
-            ("aside", _is_interval_off_center(name, one, method, n_replicates) | _is_tau_biased(name, counts)),
+            ("aside", _is_interval_off_center(name, one, method, n_resamples) | _is_tau_biased(name, counts)),
         ):
             if (mask & rest).any():
                 out.setdefault(reason, {})[name] = mask & rest
@@ -208,11 +209,11 @@ def _has_close_recalls(name: str, counts: ClassTotals) -> np.ndarray:
     return np.asarray(high - low < CLOSE_RECALLS * np.sqrt(np.take_along_axis(spread, places, -1).sum(-1)))
 
 
-def _is_interval_off_center(name: str, one: Interval, method: str, n_replicates: int) -> np.ndarray:
+def _is_interval_off_center(name: str, one: Interval, method: str, n_resamples: int) -> np.ndarray:
     """Return where the middle of an interval is far from the estimate; never for unbounded ratios."""
     estimate, low, high, error = (np.asarray(adapter(x).to_host(x), np.float64) for x in one[:4])
     form = find_form(name)
-    far = (OFF_CENTER_POSTERIOR if method == "posterior" else OFF_CENTER) + CENTER_NOISE / np.sqrt(max(n_replicates, 1))
+    far = (OFF_CENTER_POSTERIOR if method == "posterior" else OFF_CENTER) + CENTER_NOISE / np.sqrt(max(n_resamples, 1))
     with np.errstate(invalid="ignore"):
         mask = np.abs(0.5 * (low + high) - estimate) > far * error
     if form is None or np.isinf(form.metric.high):

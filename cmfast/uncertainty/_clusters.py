@@ -30,13 +30,13 @@ class ClusterAxis(NamedTuple):
 
 
 def parse_cluster_axis(M: Any, clustered: Any, strata: Any, n: int | None) -> ClusterAxis | None:
-    """Validate the options `clustered` and `strata` against `M`; return None if `M` has no cluster axis."""
-    validate.flag("clustered", clustered)
+    """Validate the options `clusters` and `strata` against `M`; return None if `M` has no cluster axis."""
+    validate.flag("clusters", clustered)
     if not clustered and strata is None:
         return None
     shape = dispatch.shape_of(M)
     if len(shape) < 3:
-        what = "of shape (..., k, C, C) with clustered=True or strata"
+        what = "of shape (..., k, C, C) with clusters=True or strata"
         validate.refuse("M", what, f"shape {shape}")
     if strata is None:
         return ClusterAxis(np.zeros(shape[-3], np.int64), True)
@@ -55,14 +55,14 @@ def count_effective_clusters(parts: ClusterAxis, n: int | None) -> int:
 
 
 def compute_intervals(
-    M: Any, parts: ClusterAxis, layout: _plan.IndexedPlan, method: str, level: float, options: dict[str, Any]
+    M: Any, parts: ClusterAxis, layout: _plan.IndexedPlan, method: str, confidence_level: float, options: dict[str, Any]
 ) -> list[Interval]:
     """Return the interval of each requested metric over clusters or strata."""
     normal = method == "normal"
     *found, status = dispatch.call(
         "cluster_intervals", M, plan=layout.plan, strata=parts.strata, clustered=parts.clustered,
-        method="percentile" if normal else method, level=level, n=options["n"],
-        n_replicates=0 if normal else options["n_replicates"], seed=options["seed"], numbers=options["numbers"],
+        method="percentile" if normal else method, confidence_level=confidence_level, n=options["n"],
+        n_resamples=0 if normal else options["n_resamples"], seed=options["seed"], numbers=options["numbers"],
         num_threads=options["num_threads"],
     )  # fmt: skip
     report_invalid(status, options["on_failure"], "matrices without intervals", M, clustered=True)
@@ -70,7 +70,7 @@ def compute_intervals(
     if not normal:
         return made
     *spread, _ = _call_cluster_errors(M, parts, layout, options["n"], options["num_threads"])
-    z = NormalDist().inv_cdf(0.5 + level / 2)
+    z = NormalDist().inv_cdf(0.5 + confidence_level / 2)
     return [
         normal_interval(one.estimate, spread[place], z)._replace(n_undefined=one.n_undefined)
         for one, place in zip(made, layout.positions, strict=True)

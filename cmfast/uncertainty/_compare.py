@@ -6,7 +6,7 @@ import numpy as np
 
 from cmfast._core import validate
 from cmfast._core.adapters import adapter
-from cmfast._core.annotations import Array, Undefined
+from cmfast._core.annotations import Array, Label, Undefined
 from cmfast._core.lazy import accept_delayed
 from cmfast._core.usual_options import explain_options
 from cmfast.confusion_counts._count_samples import warn_of_order
@@ -31,11 +31,11 @@ class CompareOptions(NamedTuple):
 
     method: str
     test: str
-    level: float
-    n_replicates: int
+    confidence_level: float
+    n_resamples: int
     rng: "int | np.random.Generator"
     undefined: Undefined
-    positive: int
+    pos_label: Label | None
     num_threads: int | None
 
 
@@ -45,8 +45,8 @@ class _Request(NamedTuple):
     layout: _plan.IndexedPlan
     method: str
     test: str
-    level: float
-    n_replicates: int
+    confidence_level: float
+    n_resamples: int
     seed: int
     seed_of_swaps: int
     num_threads: int | None
@@ -60,11 +60,11 @@ def compare(
     *,
     method: CompareMethod = ...,
     test: CompareTest = ...,
-    level: float = ...,
-    n_replicates: int = ...,
+    confidence_level: float = ...,
+    n_resamples: int = ...,
     rng: "int | np.random.Generator" = ...,
     undefined: Undefined = ...,
-    positive: int = ...,
+    pos_label: Label | None = ...,
     num_threads: int | None = ...,
 ) -> Comparison: ...
 @overload
@@ -75,11 +75,11 @@ def compare(
     *,
     method: CompareMethod = ...,
     test: CompareTest = ...,
-    level: float = ...,
-    n_replicates: int = ...,
+    confidence_level: float = ...,
+    n_resamples: int = ...,
     rng: "int | np.random.Generator" = ...,
     undefined: Undefined = ...,
-    positive: int = ...,
+    pos_label: Label | None = ...,
     num_threads: int | None = ...,
 ) -> dict[str, Comparison]: ...
 @overload
@@ -96,11 +96,11 @@ def compare(
     *,
     method: CompareMethod = "bca",
     test: CompareTest = "permutation",
-    level: float = 0.95,
-    n_replicates: int = 10_000,
+    confidence_level: float = 0.95,
+    n_resamples: int = 10_000,
     rng: "int | np.random.Generator" = 0,
     undefined: Undefined = "present",
-    positive: int = 1,
+    pos_label: Label | None = None,
     num_threads: int | None = None,
 ) -> Any:
     """Compare two classifiers on the same samples: difference of any metric, its interval and a paired test.
@@ -118,21 +118,21 @@ def compare(
         the standard error of the delta method, without resampling.
     test : {"permutation", "interval"}
         Source of the p-value: a paired permutation test, which swaps both predictions of a sample (or cluster) in
-        which they differ; or the interval, where p is the smallest ``1 - level`` at which it excludes 0. The second is
+        which they differ; or the interval, where p is the smallest significance level that excludes 0. The second is
         faster, but calls equal models different too often if they differ in few samples.
-    level : float
-        Level of the interval. One classifier is reported as higher if p is at most ``1 - level``.
-    n_replicates : int
+    confidence_level : float
+        Level of the interval. One classifier is reported as higher if p is at most ``1 - confidence_level``.
+    n_resamples : int
         Number of bootstrap replicates, and of random swaps if there are too many to enumerate.
     rng : int or numpy.random.Generator
         Seed of the random numbers.
     undefined : {"present", "nan", "strict", "zero", "one"} or float
         Value of a 0/0, as for :func:`cmfast.metrics.compute`. With "nan" or "strict" undefined replicates are left
         out and counted.
-    positive : {1, 0}
-        Index of the positive one of two classes, for binary names.
+    pos_label : {1, 0}, optional
+        The positive one of two classes, for binary names; default: 1.
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
     Returns
     -------
@@ -151,7 +151,7 @@ def compare(
     -----
     DiagnosticWarning
         Fewer than twelve clusters, for which intervals are too narrow; the classifiers differ in so few samples or
-        clusters that p cannot be as small as ``1 - level``; a metric of ordered classes is requested for more than two
+        clusters that p cannot be ``1 - confidence_level``; a metric of ordered classes is requested for more than two
         text classes without a declared order.
 
     Notes
@@ -165,7 +165,7 @@ def compare(
     The permutation test gives the probability of a difference at least as large if the classifiers are interchangeable:
     in every sample (or cluster) in which they differ, both predictions are swapped with probability 1/2. If this leads
     to at most 16,384 tables, all are enumerated and p is exact: always for 14 differing samples, and for two classes
-    with a hundred of each kind. Otherwise `n_replicates` swaps are drawn, p is ``(b + 1) / (n + 1)`` and `p_error` its
+    with a hundred of each kind. Otherwise `n_resamples` swaps are drawn, p is ``(b + 1) / (n + 1)`` and `p_error` its
     standard error. p is never 0; for the accuracy it equals McNemar's exact test. Models that are not interchangeable
     may still have equal metrics; docs/paired_sizes.md gives the size of the test in that case too.
 
@@ -196,24 +196,29 @@ def compare(
     """
     check_paired(T)
     warn_of_order([T._held.axis], names)
-    options = CompareOptions(method, test, level, n_replicates, rng, undefined, positive, num_threads)
+    options = CompareOptions(method, test, confidence_level, n_resamples, rng, undefined, pos_label, num_threads)
     wanted = _plan.resolve_names(names)
     return _plan.match_requested_type(names, wanted, compare_pair(T, wanted, options))
 
 
+def find_positive(T: PairedCounts, pos_label: Label | None) -> int:
+    """Return the position of the positive class among the classes of paired counts, by default 1."""
+    return 1 if pos_label is None else T._held.axis.find_position("pos_label", pos_label)
+
+
 def compare_pair(T: PairedCounts, wanted: tuple[str, ...], options: CompareOptions) -> list[Comparison]:
     """Validate the options and return the comparisons of two classifiers in the order of the names."""
-    method, test, level, n_replicates, rng, undefined, positive, num_threads = options
+    method, test, confidence_level, n_resamples, rng, undefined, pos_label, num_threads = options
     validate.choice("method", method, get_args(CompareMethod))
     validate.choice("test", test, get_args(CompareTest))
-    level = validate_share("level", level)
-    n_replicates = validate.count("n_replicates", n_replicates, least=2)
-    _evaluate.check_options(undefined, positive, "warn")
+    confidence_level = validate_share("confidence_level", confidence_level)
+    n_resamples = validate.count("n_resamples", n_resamples, least=2)
+    _evaluate.check_options(undefined, "warn")
     num_threads = validate.num_threads(num_threads)
     generator = validate.generator(rng)
-    layout = _plan.make_plan(wanted, len(T.labels), undefined, positive, argument="T")
+    layout = _plan.make_plan(wanted, len(T.labels), undefined, find_positive(T, pos_label), argument="T")
     seed, seed_of_swaps = (int(generator.integers(2**63)) for _ in range(2))
-    request = _Request(layout, method, test, level, n_replicates, seed, seed_of_swaps, num_threads)
+    request = _Request(layout, method, test, confidence_level, n_resamples, seed, seed_of_swaps, num_threads)
     return _compare_units(T, wanted, request)
 
 
@@ -242,12 +247,12 @@ def _compare_units(T: PairedCounts, wanted: tuple[str, ...], request: _Request) 
     if request.test == "permutation":
         swaps = _permutations.find_swaps(T._held)
         tested = _permutations.test_differences(
-            swaps, both, T._home, plan, len(T.labels), request.n_replicates, request.seed_of_swaps, request.num_threads
+            swaps, both, T._home, plan, len(T.labels), request.n_resamples, request.seed_of_swaps, request.num_threads
         )
         for fields, one in zip(whole, tested, strict=True):
             fields |= {"p_value": one.p_value, "p_error": one.p_error}
         least = {name: tested[place].least for name, place in zip(wanted, places, strict=True)}
-        warn_of_few_swaps(least, request.level, one=T.groups is None)
+        warn_of_few_swaps(least, request.confidence_level, one=T.groups is None)
     n_differ = _permutations.count_discordant(T._held, swaps)
     for fields in whole:
         shape = fields["difference"].shape
@@ -265,7 +270,7 @@ def _compare_by_delta(
     clustered, threads = T.n_clusters is not None, request.num_threads
     plan = request.layout.plan
     errors = _paired_replicates.compute_delta_errors(units, T._home, plan, len(T.labels), threads, clustered=clustered)
-    return [_summarize_errors(*pair, request.level) for pair in zip(both, errors, strict=True)]
+    return [_summarize_errors(*pair, request.confidence_level) for pair in zip(both, errors, strict=True)]
 
 
 def _compare_by_bootstrap(
@@ -275,13 +280,13 @@ def _compare_by_bootstrap(
     plan, C, G = request.layout.plan, len(T.labels), len(units.totals)
     jackknife = _compute_jackknife(T, units, request) if request.method == "bca" else [np.zeros((2, 0))] * len(both)
     arrays = _paired_replicates.send_units(units, T._home)
-    per_group = 16 * request.n_replicates * (plan.scalars + plan.tables * C)
+    per_group = 16 * request.n_resamples * (plan.scalars + plan.tables * C)
     step = max(1, REPLICATES_BYTES // max(per_group, 1))
     parts: list[list[dict[str, np.ndarray]]] = [[] for _ in both]
     for first in range(0, G, step):
         some = slice(first, min(first + step, G))
         drawn = _paired_replicates.draw_replicates(
-            arrays, some, plan, C, request.n_replicates, request.seed, request.num_threads
+            arrays, some, plan, C, request.n_resamples, request.seed, request.num_threads
         )
         for k, values in enumerate(drawn):
             estimates = both[k][:, some]
@@ -298,7 +303,14 @@ def _build_comparison(
         fields = {key: array[0] for key, array in fields.items()}
     axes: dict[str, tuple[Any, ...]] = {} if T.groups is None else {"group": T.groups}
     axes |= {"class": T.labels} if place >= request.layout.plan.scalars else {}
-    return Comparison(name=name, level=request.level, method=request.method, test=request.test, axes=axes, **fields)
+    return Comparison(
+        name=name,
+        confidence_level=request.confidence_level,
+        method=request.method,
+        test=request.test,
+        axes=axes,
+        **fields,
+    )
 
 
 FIELDS = ("first", "second", "difference", "low", "high", "p_value", "probability", "standard_error", "n_undefined")
@@ -334,10 +346,10 @@ def _summarize_replicates(
         estimate, apart = both[0] - both[1], drawn[:, :, 0] - drawn[:, :, 1]
     replicates = _replicate_statistics.make_replicates(np.moveaxis(apart, 1, -1), estimate, acceleration)
     low, high, error = _replicate_statistics.compute_interval(
-        replicates, request.method, request.level, request.num_threads
+        replicates, request.method, request.confidence_level, request.num_threads
     )
     if request.method == "normal":
-        low, high, p = _compute_normal_interval(estimate, error, request.level)
+        low, high, p = _compute_normal_interval(estimate, error, request.confidence_level)
     else:
         p = _replicate_statistics.compute_p_value(replicates, request.method)
     fields = (
@@ -348,18 +360,18 @@ def _summarize_replicates(
         p,
         1.0 - _replicate_statistics.compute_share_below(replicates, 0.0),
         error,
-        request.n_replicates - replicates.n,
+        request.n_resamples - replicates.n,
     )
     return dict(zip(FIELDS, fields, strict=True))
 
 
-def _summarize_errors(both: np.ndarray, error: np.ndarray, level: float) -> dict[str, np.ndarray]:
+def _summarize_errors(both: np.ndarray, error: np.ndarray, confidence_level: float) -> dict[str, np.ndarray]:
     """Return the fields of a comparison from standard errors, by a normal distribution."""
     from scipy.special import ndtr
 
     with np.errstate(invalid="ignore"):
         estimate = both[0] - both[1]
-    low, high, p = _compute_normal_interval(estimate, error, level)
+    low, high, p = _compute_normal_interval(estimate, error, confidence_level)
     above = np.where(error > 0.0, ndtr(estimate / np.where(error > 0.0, error, 1.0)), (np.sign(estimate) + 1.0) / 2.0)
     above = np.where(np.isnan(error), np.nan, above)
     fields = (*both, estimate, low, high, p, above, error, np.zeros(estimate.shape, np.int64))
@@ -367,12 +379,12 @@ def _summarize_errors(both: np.ndarray, error: np.ndarray, level: float) -> dict
 
 
 def _compute_normal_interval(
-    estimate: np.ndarray, error: np.ndarray, level: float
+    estimate: np.ndarray, error: np.ndarray, confidence_level: float
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return low end, high end and two-sided p-value of a normal approximation."""
     from scipy.special import ndtr, ndtri
 
-    half = ndtri((1.0 + level) / 2.0) * error
+    half = ndtri((1.0 + confidence_level) / 2.0) * error
     still = np.where(estimate == 0.0, 1.0, 0.0)
     with np.errstate(invalid="ignore"):
         p = np.where(error > 0.0, 2.0 * ndtr(-np.abs(estimate) / np.where(error > 0.0, error, 1.0)), still)

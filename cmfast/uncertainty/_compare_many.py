@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeAlias, overload
 import numpy as np
 
 from cmfast._core import result_repr, validate
-from cmfast._core.annotations import Undefined
+from cmfast._core.annotations import Label, Undefined
 from cmfast._core.lazy import accept_delayed
 from cmfast._core.p_values import benjamini_hochberg, holm
 from cmfast.confusion_counts._count_samples import warn_of_order
@@ -46,8 +46,8 @@ class Comparisons(NamedTuple):
         return {self.name: f"{len(self.pairs)} pairs, {np.count_nonzero(self.holm <= self._alpha())} differ"}
 
     def _alpha(self) -> float:
-        """Return the significance level, ``1 - level`` of the comparisons."""
-        return 1.0 - next((one.level for one in self.pairs.values()), 1.0)
+        """Return the significance level, ``1 - confidence_level`` of the comparisons."""
+        return 1.0 - next((one.confidence_level for one in self.pairs.values()), 1.0)
 
     def explain(self) -> str:
         """Return a text that says which pairs differ after Holm's correction."""
@@ -96,11 +96,11 @@ def compare_many(
     *,
     method: CompareMethod = ...,
     test: CompareTest = ...,
-    level: float = ...,
-    n_replicates: int = ...,
+    confidence_level: float = ...,
+    n_resamples: int = ...,
     rng: "int | np.random.Generator" = ...,
     undefined: Undefined = ...,
-    positive: int = ...,
+    pos_label: Label | None = ...,
     num_threads: int | None = ...,
 ) -> Comparisons: ...
 @overload
@@ -111,11 +111,11 @@ def compare_many(
     *,
     method: CompareMethod = ...,
     test: CompareTest = ...,
-    level: float = ...,
-    n_replicates: int = ...,
+    confidence_level: float = ...,
+    n_resamples: int = ...,
     rng: "int | np.random.Generator" = ...,
     undefined: Undefined = ...,
-    positive: int = ...,
+    pos_label: Label | None = ...,
     num_threads: int | None = ...,
 ) -> dict[str, Comparisons]: ...
 @accept_delayed
@@ -126,11 +126,11 @@ def compare_many(
     *,
     method: CompareMethod = "bca",
     test: CompareTest = "permutation",
-    level: float = 0.95,
-    n_replicates: int = 10_000,
+    confidence_level: float = 0.95,
+    n_resamples: int = 10_000,
     rng: "int | np.random.Generator" = 0,
     undefined: Undefined = "present",
-    positive: int = 1,
+    pos_label: Label | None = None,
     num_threads: int | None = None,
 ) -> Any:
     """Compare several classifiers on the same samples pairwise, and correct the p-values for the number of pairs.
@@ -141,7 +141,7 @@ def compare_many(
         Paired counts of each pair, by the names of both; all with the same groups.
     names : str or list of str
         As for :func:`cmfast.metrics.compute`.
-    method, test, level, n_replicates, rng, undefined, positive, num_threads
+    method, test, confidence_level, n_resamples, rng, undefined, pos_label, num_threads
         As for :func:`compare`.
 
     Returns
@@ -189,7 +189,7 @@ def compare_many(
         check_paired(T, f"counts_by_pair[{validate.format_value(pair)}]")
     if isinstance(rng, np.random.Generator):
         rng = int(rng.integers(2**63))
-    options = CompareOptions(method, test, level, n_replicates, rng, undefined, positive, num_threads)
+    options = CompareOptions(method, test, confidence_level, n_resamples, rng, undefined, pos_label, num_threads)
     wanted = _plan.resolve_names(names)
     warn_of_order([T._held.axis for T in counts_by_pair.values()], names)
     found = {pair: compare_pair(T, wanted, options) for pair, T in counts_by_pair.items()}

@@ -6,7 +6,7 @@ import numpy as np
 
 from cmfast._core import result_repr, validate
 
-OPTIONS = ("level", "method", "test", "axes")  # the last fields, which are not arrays
+OPTIONS = ("confidence_level", "method", "test", "axes")  # the last fields, which are not arrays
 DECIDES = "the test decides"  # appended if the interval and the test contradict each other
 PLURALS = {"group": "groups", "class": "classes"}
 
@@ -31,7 +31,7 @@ class Comparison(NamedTuple):
         Interval of the difference.
     p_value : array of float64
         Probability of a difference at least as large between interchangeable classifiers, by the permutation test; with
-        ``test="interval"`` the smallest ``1 - level`` at which the interval excludes 0.
+        ``test="interval"`` the smallest ``1 - confidence_level`` at which the interval excludes 0.
     p_error : array of float64
         Standard error of the p-value by Monte Carlo; 0 where all swaps were enumerated, NaN with ``test="interval"``.
     probability : array of float64
@@ -43,7 +43,7 @@ class Comparison(NamedTuple):
         Replicates left out because the metric of one classifier is undefined.
     n_discordant : array of int64
         Samples in which the two differ; or clusters, except those whose differences cancel, which no swap changes.
-    level : float
+    confidence_level : float
         Level of the interval.
     method : str
         Method of the interval.
@@ -65,7 +65,7 @@ class Comparison(NamedTuple):
     standard_error: Any
     n_undefined: Any
     n_discordant: Any
-    level: float
+    confidence_level: float
     method: str
     test: str
     axes: dict[str, tuple[Any, ...]]
@@ -79,7 +79,7 @@ class Comparison(NamedTuple):
         return {self.name: f"{between}, p {self.p_value:.3g}: {self.verdict()}{self.parting()}"}
 
     def verdict(self, index: Any = ()) -> str:
-        """Return which classifier is higher if p is at most ``1 - level``, else that no significant difference exists.
+        """Return which classifier is higher, or that no significant difference exists (p > ``1 - confidence_level``).
 
         Parameters
         ----------
@@ -98,7 +98,7 @@ class Comparison(NamedTuple):
         )
         if np.isnan(p):
             return "undefined"
-        if p > 1.0 - self.level or difference == 0:
+        if p > 1.0 - self.confidence_level or difference == 0:
             return "no significant difference"
         return "the first is higher" if difference > 0 else "the second is higher"
 
@@ -122,7 +122,7 @@ class Comparison(NamedTuple):
         if np.isnan([low, high, p]).any():
             return ""
         outside = low > 0 or high < 0
-        if outside == (p <= 1.0 - self.level):
+        if outside == (p <= 1.0 - self.confidence_level):
             return ""
         return f"; the interval {'excludes' if outside else 'contains'} 0, {DECIDES}"
 
@@ -138,7 +138,7 @@ class Comparison(NamedTuple):
         places = [f"{axis} {labels[k]!r}" for (axis, labels), k in zip(self.axes.items(), at, strict=True)]
         where = f" of {', '.join(places)}, the smallest p of {p.size:,}" if at else ""
         said = f"{self.name}{where}: {first:.4f} and {second:.4f}, the difference is {first - second:+.4f}"
-        said += f", {100 * self.level:g} % interval {low:+.4f} to {high:+.4f}"
+        said += f", {100 * self.confidence_level:g} % interval {low:+.4f} to {high:+.4f}"
         undefined = int(np.asarray(self.n_undefined)[at])
         left_out = f"; {undefined:,} undefined replicates left out" if undefined else ""
         error = float(np.asarray(self.p_error)[at])
@@ -161,4 +161,6 @@ class Comparison(NamedTuple):
         for (axis, labels), places in zip(self.axes.items(), np.indices(np.shape(self.difference)), strict=True):
             columns[axis] = [labels[k] for k in places.ravel().tolist()]
         columns |= {name: np.ravel(getattr(self, name)) for name in self._fields[1 : -len(OPTIONS)]}
-        return pd.DataFrame(columns | {"level": self.level, "method": self.method, "test": self.test})
+        return pd.DataFrame(
+            columns | {"confidence_level": self.confidence_level, "method": self.method, "test": self.test}
+        )

@@ -24,7 +24,7 @@ class ComparisonDisplay:
         Name of every row.
     difference, low, high : array, shape (n,)
         The differences and their intervals.
-    level : float
+    confidence_level : float
         Level of the intervals, for the axis label.
 
     Attributes
@@ -36,18 +36,18 @@ class ComparisonDisplay:
     --------
     >>> from cmfast import uncertainty
     >>> T = uncertainty.paired_counts([0, 0, 1, 1] * 8, [0, 1, 1, 1] * 8, [0, 0, 1, 0] * 8)
-    >>> display = uncertainty.ComparisonDisplay.from_comparisons(uncertainty.compare(T, ["accuracy", "recall"]))
+    >>> display = cmfast.display.ComparisonDisplay.from_comparisons(uncertainty.compare(T, ["accuracy", "recall"]))
     >>> display.names
     ['accuracy', 'recall, 0', 'recall, 1']
     """
 
-    def __init__(self, names: list[str], *, difference: Any, low: Any, high: Any, level: float) -> None:
+    def __init__(self, names: list[str], *, difference: Any, low: Any, high: Any, confidence_level: float) -> None:
         self.names = names
-        self.difference, self.low, self.high, self.level = difference, low, high, level
+        self.difference, self.low, self.high, self.confidence_level = difference, low, high, confidence_level
 
     def _describe(self) -> str:
         """Return what the repr shows."""
-        return f"{len(self.names)} differences, level {self.level:g}"
+        return f"{len(self.names)} differences, level {self.confidence_level:g}"
 
     @classmethod
     def from_comparisons(cls, comparisons: "Comparison | Mapping[str, Comparison]", /) -> "ComparisonDisplay":
@@ -85,7 +85,7 @@ class ComparisonDisplay:
             field: np.concatenate([np.ravel(getattr(one, field)) for one in every])
             for field in ("difference", "low", "high")
         }
-        return cls(names, **fields, level=every[0].level)
+        return cls(names, **fields, confidence_level=every[0].confidence_level)
 
     def plot(self, *, ax: Any = None) -> "ComparisonDisplay":
         """Draw a disc for every difference and a line for its interval; 0 means no difference.
@@ -103,6 +103,6 @@ class ComparisonDisplay:
         ax = plotting.make_forest_axes(ax, len(self.names))
         ax.axvline(0.0, color="0.6", linewidth=1)
         self.lines_ = plotting.draw_forest(ax, self.names, self.difference, self.low, self.high)
-        ax.set_xlabel(f"first minus second, {100 * self.level:g} % intervals")
+        ax.set_xlabel(f"first minus second, {100 * self.confidence_level:g} % intervals")
         self.ax_, self.figure_ = ax, ax.figure
         return self

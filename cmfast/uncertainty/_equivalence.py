@@ -6,11 +6,11 @@ import numpy as np
 
 from cmfast._core import dispatch, result_repr, validate
 from cmfast._core.adapters import adapter
-from cmfast._core.annotations import Array, Undefined
+from cmfast._core.annotations import Array, Label, Undefined
 from cmfast._core.lazy import accept_delayed
 from cmfast.metrics import _plan
 from cmfast.metrics._names import MetricName
-from cmfast.uncertainty._compare import compare, stack_matrices, validate_share
+from cmfast.uncertainty._compare import compare, find_positive, stack_matrices, validate_share
 from cmfast.uncertainty._from_labels import accept_pairs_of_labels
 from cmfast.uncertainty._paired_counts import PairedCounts
 from cmfast.uncertainty._paired_replicates import list_units
@@ -35,9 +35,9 @@ class Equivalence(NamedTuple):
         Probability of a difference this close to 0 or closer if the true one is the margin, in either direction.
     low, high : array of float64
         Interval of the difference, with the standard error of the test; it is within ``-margin`` and ``margin`` if p
-        is at most ``1 - level``.
-    level : float
-        Level of each one-sided test; that of the interval is ``2 * level - 1``.
+        is at most ``1 - confidence_level``.
+    confidence_level : float
+        Level of each one-sided test; that of the interval is ``2 * confidence_level - 1``.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Equivalence(NamedTuple):
     p_value: Any
     low: Any
     high: Any
-    level: float
+    confidence_level: float
 
     def _parts(self) -> dict[str, str]:
         """Return the parts that the repr shows, by name."""
@@ -60,7 +60,7 @@ class Equivalence(NamedTuple):
         p = np.asarray(self.p_value)
         if not p.size or np.isnan(p).all():
             return f"{self.name} has no standard error"
-        alike = np.count_nonzero(p <= 1.0 - self.level)
+        alike = np.count_nonzero(p <= 1.0 - self.confidence_level)
         if p.ndim:
             return f"{self.name} differs by less than {self.margin:g} in {alike} of {p.size:,}"
         said = "differs by less than" if alike else "could differ by more than"
@@ -74,9 +74,9 @@ def equivalence(
     /,
     margin: float,
     *,
-    level: float = ...,
+    confidence_level: float = ...,
     undefined: Undefined = ...,
-    positive: int = ...,
+    pos_label: Label | None = ...,
 ) -> Equivalence: ...
 @overload
 def equivalence(
@@ -90,9 +90,9 @@ def equivalence(
     /,
     margin: float,
     *,
-    level: float = 0.95,
+    confidence_level: float = 0.95,
     undefined: Undefined = "present",
-    positive: int = 1,
+    pos_label: Label | None = None,
 ) -> Equivalence:
     """Test whether a metric of two classifiers differs by less than a margin, by two one-sided tests.
 
@@ -105,12 +105,12 @@ def equivalence(
         Name of a metric.
     margin : float
         Smallest difference that matters.
-    level : float
+    confidence_level : float
         Level of each one-sided test.
     undefined : {"present", "nan", "strict", "zero", "one"} or float
         Value of a 0/0, as for :func:`cmfast.metrics.compute`.
-    positive : {1, 0}
-        Index of the positive one of two classes, for binary names.
+    pos_label : {1, 0}, optional
+        The positive one of two classes, for binary names; default: 1.
 
     Returns
     -------
@@ -155,21 +155,21 @@ def equivalence(
     if not isinstance(given, str) or _plan.is_group(given):
         validate.refuse("name", "one metric", validate.format_value(name), TypeError)
     _plan.resolve_names(name, "name")
-    margin, level = validate.positive("margin", margin), validate_share("level", level)
-    if level <= 0.5:
-        validate.refuse("level", "above 0.5", level)
-    options: dict[str, Any] = {"undefined": undefined, "positive": positive}
-    one = compare(T, name, method="delta", test="interval", level=2.0 * level - 1.0, **options)
+    margin, confidence_level = validate.positive("margin", margin), validate_share("confidence_level", confidence_level)
+    if confidence_level <= 0.5:
+        validate.refuse("confidence_level", "above 0.5", confidence_level)
+    options: dict[str, Any] = {"undefined": undefined, "pos_label": pos_label}
+    one = compare(T, name, method="delta", test="interval", confidence_level=2.0 * confidence_level - 1.0, **options)
     largest = _find_largest_influence(
-        T, _plan.make_plan((given,), len(T.labels), undefined, positive, argument="T").plan
+        T, _plan.make_plan((given,), len(T.labels), undefined, find_positive(T, pos_label), argument="T").plan
     )
     error = np.sqrt(np.maximum(one.standard_error**2, largest * margin) + UNSEEN_UNITS * largest**2)
-    nearest, half = margin - np.abs(one.difference), ndtri(level) * error
+    nearest, half = margin - np.abs(one.difference), ndtri(confidence_level) * error
     sure = np.where(nearest > 0.0, 0.0, 1.0)
     p = np.where(error > 0.0, ndtr(-nearest / np.where(error > 0.0, error, 1.0)), sure)
     p = np.where(np.isnan(error), np.nan, p)[()]
     low, high = one.difference - half, one.difference + half
-    return Equivalence(name, one.difference, one.standard_error, margin, p, low, high, level)
+    return Equivalence(name, one.difference, one.standard_error, margin, p, low, high, confidence_level)
 
 
 def _find_largest_influence(T: PairedCounts, plan: Any) -> Any:

@@ -18,11 +18,16 @@ def accept_labels(function: Callable[..., R]) -> Callable[..., R]:
     def wrapper(*given: Any, **options: Any) -> R:
         """Count the labels, if labels are given, and call `function` with the matrix."""
         if len(given) > 2 or (len(given) == 2 and _are_labels(*given)):
-            given = (ConfusionCounts.from_labels(*given[:2]), *given[2:])
+            clusters = options.get("clusters")
+            if clusters is not None and not isinstance(clusters, bool):
+                options["clusters"] = True
+            else:
+                clusters = None
+            given = (ConfusionCounts.from_labels(*given[:2], groups=clusters), *given[2:])
         if given and isinstance(given[0], ConfusionCounts):
-            M, positive = given[0]._take_for(given[1] if len(given) > 1 else None, options.get("positive", 1))
+            M, positive = given[0]._take_for(given[1] if len(given) > 1 else None, options.get("pos_label"))
             given = (M, *given[1:])
-            options["positive"] = positive
+            options["pos_label"] = positive
         return function(*given, **options)
 
     return wrapper

@@ -8,12 +8,12 @@ import numpy as np
 
 from cmfast._core import dispatch, validate
 from cmfast._core.adapters import adapter
-from cmfast._core.annotations import Array, IntervalMethod, OnFailure, Undefined
+from cmfast._core.annotations import Array, IntervalMethod, Label, OnFailure, Undefined
 from cmfast._core.lazy import accept_dask_arrays
 from cmfast._core.usual_options import explain_options
 from cmfast.kernels.shared.metrics import Total
 from cmfast.metrics import _evaluate, _plan
-from cmfast.metrics._catalogue import Form, find_form
+from cmfast.metrics._catalogue import GROUPS, Form, find_form
 from cmfast.metrics._margins import margins
 from cmfast.uncertainty import _clusters, _normalized_cells
 from cmfast.uncertainty._caveats import SHARE_OF, warn_of_caveats, warn_of_few_clusters
@@ -40,16 +40,16 @@ def interval(
     *,
     of: Of = ...,
     method: IntervalMethod | None = ...,
-    level: float = ...,
+    confidence_level: float = ...,
     scheme: IntervalScheme = ...,
-    clustered: bool = ...,
+    clusters: Any = ...,
     strata: Any = ...,
     prior: Prior = ...,
     n: int | None = ...,
-    n_replicates: int = ...,
+    n_resamples: int = ...,
     rng: "int | np.random.Generator" = ...,
     undefined: Undefined = ...,
-    positive: int = ...,
+    pos_label: Label | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> Any: ...
@@ -64,17 +64,17 @@ def interval(
     *,
     of: Of = "metrics",
     method: IntervalMethod | None = None,
-    level: float = 0.95,
+    confidence_level: float = 0.95,
     scheme: IntervalScheme = "multinomial",
-    clustered: bool = False,
+    clusters: Any = False,
     strata: Any = None,
     prior: Prior = "unit",
     n: int | None = None,
-    n_replicates: int = 10_000,
+    n_resamples: int = 10_000,
     rng: "int | np.random.Generator" = 0,
     undefined: Undefined = "present",
-    positive: int = 1,
-    on_failure: OnFailure = "warn",
+    pos_label: Label | None = None,
+    on_failure: OnFailure = None,
     num_threads: int | None = None,
 ) -> Any:
     """Compute confidence or credible intervals of metrics, or of normalised cells.
@@ -91,34 +91,35 @@ def interval(
     method : {"bca", "percentile", "basic", "normal", "wilson", "posterior"}
         Method (see Notes); default: "bca", or "percentile" with "dirichlet" and for cells, which have neither "wilson"
         nor "posterior".
-    level : float
+    confidence_level : float
         Nominal coverage of the intervals.
     scheme : {"multinomial", "rows", "dirichlet"}
         Random model: one multinomial over all cells; one multinomial per row, for class counts fixed by design; cell
         probabilities given the counts (always for "posterior").
-    clustered : bool
-        Whether `M` has shape (..., k, C, C), a matrix for each of k clusters (patients, documents), as
-        :func:`cmfast.confusion_matrix` counts them with ``groups=``. The metric, or the normalised matrix, is that of
-        their sum; clusters are resampled, not samples.
+    clusters : bool, or array, shape (n,)
+        True: `M` has shape (..., k, C, C), a matrix for each of k clusters (patients, documents), as
+        :func:`cmfast.confusion_matrix` counts them with ``groups=``. If labels are given: the cluster of each sample.
+        The metric, or the normalised matrix, is that of their sum; clusters are resampled, not samples.
     strata : array, shape (k,), optional
         The stratum of every matrix along the axis before the last two; each stratum is resampled with its own number
-        of clusters (samples without `clustered`). The metric is that of the sum.
+        of clusters (samples without `clusters`). The metric is that of the sum.
     prior : {"unit", "perks", "jeffreys", "laplace", "haldane"}, float or array, shape (C, C)
         Prior pseudo-counts of the cells, for Dirichlet draws (see :func:`posterior`).
     n : int, optional
         Number of samples of a test set, or of clusters; default: that of `M`.
-    n_replicates : int
+    n_resamples : int
         Number of replicates of each matrix.
     rng : int or numpy.random.Generator
         Seed of the replicates, the same as of :func:`resample`.
     undefined : {"present", "nan", "strict", "zero", "one"} or float
         Value of a 0/0 in every replicate, as for :func:`cmfast.metrics.compute`.
-    positive : {1, 0}
-        Index of the positive one of two classes, for binary names.
-    on_failure : {"warn", "raise", "ignore"}
+    pos_label : {1, 0}, optional
+        The positive one of two classes, for binary names; default: 1.
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about matrices with bad values (see Notes).
+        Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
     Returns
     -------
@@ -155,7 +156,7 @@ def interval(
     - "posterior": quantiles of the metric over draws of the cell probabilities from their Dirichlet posterior.
 
     With clusters "bca" leaves out one cluster at a time (for cells: uses the influence of each cluster), and "normal"
-    uses :func:`standard_error` with `clustered`; "wilson" and "posterior" assume independent samples and are refused.
+    uses :func:`standard_error` with `clusters`; "wilson" and "posterior" assume independent samples and are refused.
     A few clusters give little information, however many samples they have.
 
     Quantiles are interpolated linearly. Replicates of metrics are drawn, summed and evaluated in the kernel and never
@@ -189,7 +190,7 @@ def interval(
     >>> by_sample = uncertainty.interval(sum(map(np.array, patients)), "accuracy", method="normal")
     >>> round(float(by_sample.low), 2), round(float(by_sample.high), 2)
     (0.74, 0.86)
-    >>> by_patient = uncertainty.interval(patients, "accuracy", method="normal", clustered=True)
+    >>> by_patient = uncertainty.interval(patients, "accuracy", method="normal", clusters=True)
     >>> round(float(by_patient.low), 2), round(float(by_patient.high), 2)
     (0.69, 0.9)
     """
@@ -197,20 +198,20 @@ def interval(
     if of != "metrics" and names is not None:
         validate.refuse("names", f"left out with of={of!r}", validate.format_value(names))
     method = _resolve_method(method, of, scheme, n)
-    level = _validate_level(level)
+    confidence_level = _validate_level(confidence_level)
     wanted = _plan.resolve_names(names)
-    n_replicates = validate.count("n_replicates", n_replicates)
+    n_resamples = validate.count("n_resamples", n_resamples)
     generator = validate.generator(rng)
-    options = _validate_options(n, undefined, positive, on_failure, num_threads)
+    options = _validate_options(n, undefined, pos_label, on_failure, num_threads)
     if method in ("normal", "wilson"):
-        n_replicates = 0
-    draws = {"n_replicates": n_replicates, "seed": int(generator.integers(2**63)) if n_replicates else 0}
-    kind = IntervalKind(of, method, level, scheme, prior)
-    found = _compute_intervals(M, wanted=wanted, kind=kind, clustered=clustered, strata=strata, draws=draws, **options)
-    if of != "metrics" or (isinstance(names, str) and names not in _plan.GROUPS):
+        n_resamples = 0
+    draws = {"n_resamples": n_resamples, "seed": int(generator.integers(2**63)) if n_resamples else 0}
+    kind = IntervalKind(of, method, confidence_level, scheme, prior)
+    found = _compute_intervals(M, wanted=wanted, kind=kind, clustered=clusters, strata=strata, draws=draws, **options)
+    if of != "metrics" or (isinstance(names, str) and names not in GROUPS):
         return found[0]
     each = dict(zip(wanted, found, strict=True))
-    return Intervals(each, method=method, level=level, n_replicates=n_replicates)
+    return Intervals(each, method=method, confidence_level=confidence_level, n_resamples=n_resamples)
 
 
 class IntervalKind(NamedTuple):
@@ -218,7 +219,7 @@ class IntervalKind(NamedTuple):
 
     of: Of
     method: IntervalMethod
-    level: float
+    confidence_level: float
     scheme: IntervalScheme
     prior: Prior
 
@@ -241,7 +242,7 @@ def _compute_intervals(
     **options: Any,
 ) -> list[Interval]:
     """Return the interval of every name, or of the cells; `numbers` are the stream numbers of the matrices."""
-    of, method, level, scheme, prior = kind
+    of, method, confidence_level, scheme, prior = kind
     (M,) = dispatch.adopt(M=M)
     C, _ = validate.matrices(square=True, M=M)
     mass = _resolve_prior(prior, C)
@@ -252,23 +253,23 @@ def _compute_intervals(
     if of != "metrics":
         if scheme == "dirichlet":
             validate.refuse("scheme", f"multinomial or rows with of={of!r}", scheme)
-        return [_normalized_cells.compute_intervals(M, of, method, level, scheme, axis, given, options)]
-    layout = _plan.make_plan(wanted, C, options["undefined"], options["positive"], argument="M")
+        return [_normalized_cells.compute_intervals(M, of, method, confidence_level, scheme, axis, given, options)]
+    layout = _plan.make_plan(wanted, C, options["undefined"], options["pos_label"], argument="M")
     if axis is not None:
-        return _clusters.compute_intervals(M, axis, layout, method, level, options | given)
+        return _clusters.compute_intervals(M, axis, layout, method, confidence_level, options | given)
     if method in ("normal", "wilson"):
         compute = _compute_normal_intervals if method == "normal" else _compute_wilson_intervals
-        found = compute(M, wanted, level, "rows" if scheme == "rows" else "total", options)
+        found = compute(M, wanted, confidence_level, "rows" if scheme == "rows" else "total", options)
     else:
         posterior = method == "posterior"
         *parts, status = dispatch.call(
-            "metric_intervals", M, plan=layout.plan, method="percentile" if posterior else method, level=level,
-            scheme="dirichlet" if posterior else SCHEMES[scheme], n=options["n"], prior=mass,
-            num_threads=options["num_threads"], **given,
+            "metric_intervals", M, plan=layout.plan, method="percentile" if posterior else method,
+            confidence_level=confidence_level, scheme="dirichlet" if posterior else SCHEMES[scheme], n=options["n"],
+            prior=mass, num_threads=options["num_threads"], **given,
         )  # fmt: skip
         report_invalid(status, options["on_failure"], FAILED, M)
         found = [Interval(*parts[5 * place : 5 * place + 5]) for place in layout.positions]
-    warn_of_caveats(M, dict(zip(wanted, found, strict=True)), method, draws["n_replicates"], options)
+    warn_of_caveats(M, dict(zip(wanted, found, strict=True)), method, draws["n_resamples"], options)
     return found
 
 
@@ -280,10 +281,10 @@ def posterior(
     *,
     prior: Prior = ...,
     n: int | None = ...,
-    n_draws: int = ...,
+    n_resamples: int = ...,
     rng: "int | np.random.Generator" = ...,
     undefined: Undefined = ...,
-    positive: int = ...,
+    pos_label: Label | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> Any: ...
@@ -298,11 +299,11 @@ def posterior(
     *,
     prior: Prior = "unit",
     n: int | None = None,
-    n_draws: int = 10_000,
+    n_resamples: int = 10_000,
     rng: "int | np.random.Generator" = 0,
     undefined: Undefined = "present",
-    positive: int = 1,
-    on_failure: OnFailure = "warn",
+    pos_label: Label | None = None,
+    on_failure: OnFailure = None,
     num_threads: int | None = None,
 ) -> Any:
     """Draw metrics from their posterior: a Dirichlet distribution of the cells, given counts and a prior.
@@ -320,18 +321,19 @@ def posterior(
         cell. With 0 an empty cell stays empty.
     n : int, optional
         Number of samples; default: that of `M`.
-    n_draws : int
+    n_resamples : int
         Number of draws per matrix.
     rng : int or numpy.random.Generator
         Seed of the draws.
     undefined : {"present", "nan", "strict", "zero", "one"} or float
         Value of a 0/0, as for :func:`cmfast.metrics.compute`.
-    positive : {1, 0}
-        Index of the positive one of two classes, for binary names.
-    on_failure : {"warn", "raise", "ignore"}
+    pos_label : {1, 0}, optional
+        The positive one of two classes, for binary names; default: 1.
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about matrices with bad values (see Notes).
+        Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
     Returns
     -------
@@ -370,10 +372,10 @@ def posterior(
     (0.89, 0.92)
     """
     wanted = _plan.resolve_names(names)
-    n_draws = validate.count("n_draws", n_draws)
+    n_resamples = validate.count("n_resamples", n_resamples)
     generator = validate.generator(rng)
-    options = _validate_options(n, undefined, positive, on_failure, num_threads)
-    draws = {"n_replicates": n_draws, "seed": int(generator.integers(2**63))}
+    options = _validate_options(n, undefined, pos_label, on_failure, num_threads)
+    draws = {"n_resamples": n_resamples, "seed": int(generator.integers(2**63))}
     return _plan.match_requested_type(
         names, wanted, _draw_posteriors(M, wanted=wanted, prior=prior, draws=draws, **options)
     )
@@ -393,7 +395,7 @@ def _draw_posteriors(
     (M,) = dispatch.adopt(M=M)
     C, _ = validate.matrices(square=True, M=M)
     mass = _resolve_prior(prior, C)
-    layout = _plan.make_plan(wanted, C, options["undefined"], options["positive"], argument="M")
+    layout = _plan.make_plan(wanted, C, options["undefined"], options["pos_label"], argument="M")
     *found, status = dispatch.call(
         "metric_draws", M, plan=layout.plan, scheme="dirichlet", n=options["n"], prior=mass, numbers=numbers,
         num_threads=options["num_threads"], **draws,
@@ -402,11 +404,12 @@ def _draw_posteriors(
     return [Posterior(found[place]) for place in layout.positions]
 
 
-def _validate_options(n: Any, undefined: Any, positive: Any, on_failure: Any, num_threads: Any) -> dict[str, Any]:
+def _validate_options(n: Any, undefined: Any, pos_label: Any, on_failure: Any, num_threads: Any) -> dict[str, Any]:
     """Validate the options common to all methods; return them as a dict."""
-    _evaluate.check_options(undefined, positive, on_failure)
+    on_failure = _evaluate.check_options(undefined, on_failure)
     count = None if n is None else validate.count("n", n)
-    options = {"n": count, "undefined": undefined, "positive": positive, "on_failure": on_failure}
+    options = {"n": count, "undefined": undefined, "on_failure": on_failure}
+    options["pos_label"] = _evaluate.find_positive(pos_label)
     return options | {"num_threads": validate.num_threads(num_threads)}
 
 
@@ -437,7 +440,7 @@ def _parse_cluster_axis(
             ("scheme", scheme, ("multinomial",)),
         ):
             if value not in fits:
-                validate.refuse(name, f"{', '.join(fits)} with clustered or strata", value)
+                validate.refuse(name, f"{', '.join(fits)} with clusters or strata", value)
     return parts
 
 
@@ -447,11 +450,11 @@ def _warn_of_few_clusters(parts: _clusters.ClusterAxis | None, n: int | None, on
         warn_of_few_clusters(_clusters.count_effective_clusters(parts, n))
 
 
-def _validate_level(level: Any) -> float:
-    """Return `level` as a float strictly between 0 and 1."""
-    value = validate.number("level", level)
+def _validate_level(confidence_level: Any) -> float:
+    """Return `confidence_level` as a float strictly between 0 and 1."""
+    value = validate.number("confidence_level", confidence_level)
     if not 0.0 < value < 1.0:
-        validate.refuse("level", "between 0 and 1", level)
+        validate.refuse("confidence_level", "between 0 and 1", confidence_level)
     return value
 
 
@@ -479,23 +482,23 @@ def _resolve_prior(prior: Any, C: int) -> np.ndarray:
 
 
 def _compute_normal_intervals(
-    M: Any, names: tuple[str, ...], level: float, fixed: str, options: dict[str, Any]
+    M: Any, names: tuple[str, ...], confidence_level: float, fixed: str, options: dict[str, Any]
 ) -> list[Interval]:
     """Return estimate +- z standard errors of each metric."""
     values = _evaluate_metrics(M, names, {**options, "on_failure": "ignore"})
     errors = standard_error(M, names, fixed=fixed, **options)  # type: ignore[call-overload]
-    z = NormalDist().inv_cdf(0.5 + level / 2)
+    z = NormalDist().inv_cdf(0.5 + confidence_level / 2)
     return [normal_interval(values[name], errors[name], z) for name in names]
 
 
 def _evaluate_metrics(M: Any, names: tuple[str, ...], options: dict[str, Any]) -> dict[str, Any]:
     """Return the metrics by name."""
-    given = (options[key] for key in ("undefined", "positive", "on_failure", "num_threads"))
+    given = (options[key] for key in ("undefined", "pos_label", "on_failure", "num_threads"))
     return dict(zip(names, _evaluate.evaluate(M, names, *given), strict=True))
 
 
 def _compute_wilson_intervals(
-    M: Any, names: tuple[str, ...], level: float, fixed: str, options: dict[str, Any]
+    M: Any, names: tuple[str, ...], confidence_level: float, fixed: str, options: dict[str, Any]
 ) -> list[Interval]:
     """Return Wilson score intervals of metrics that are shares of samples."""
     del fixed
@@ -508,7 +511,7 @@ def _compute_wilson_intervals(
     )  # only for its status: are these counts?
     report_invalid(status, options["on_failure"], FAILED, M)
     sums = margins(M, on_failure="ignore", num_threads=options["num_threads"])
-    z = NormalDist().inv_cdf(0.5 + level / 2)
+    z = NormalDist().inv_cdf(0.5 + confidence_level / 2)
 
     def ends(
         name: str, which: str, value: Any, total: Any, row_sums: Any, col_sums: Any, status: Any
@@ -521,7 +524,7 @@ def _compute_wilson_intervals(
         if which == "all" and not (form and form.per_class):
             size = 1.0 * total
         elif form and form.average == "binary":
-            size = size[..., options["positive"]]
+            size = size[..., options["pos_label"]]
         if options["n"] is not None:
             size = size * (options["n"] / (whole if size.ndim == whole.ndim else total))
         middle, spread = value * size + z * z / 2, value * (1.0 - value) * size

@@ -17,18 +17,18 @@ def compute_intervals(
     M: Any,
     of: Any,
     method: str,
-    level: float,
+    confidence_level: float,
     scheme: str,
     parts: ClusterAxis | None,
     draws: dict[str, Any],
     options: dict[str, Any],
 ) -> Interval:
-    """Return intervals of the cells of a normalised matrix; `draws` holds n_replicates, seed and stream numbers."""
+    """Return intervals of the cells of a normalised matrix; `draws` holds n_resamples, seed and stream numbers."""
     threads = options["num_threads"]
     rows = scheme == "rows"
     if method == "normal":
         estimate, error = _estimate_with_errors(M, of, parts, rows=rows, options=options)
-        z = NormalDist().inv_cdf(0.5 + level / 2)
+        z = NormalDist().inv_cdf(0.5 + confidence_level / 2)
         return normal_interval(estimate, error, z)
     estimate = normalize(_sum_clusters(M, parts), of, on_failure=options["on_failure"], num_threads=threads)
     drawn, status = _draw_replicates(M, parts, "row_multinomial" if rows else scheme, draws, options)
@@ -39,12 +39,18 @@ def compute_intervals(
         _compute_errors(M, estimate, of, parts, rows=rows, bent=True, options=options)[1] if method == "bca" else None
     )
     ends = dispatch.call(
-        "replicate_intervals", replicates, estimate, bends, method=method, level=level, num_threads=threads
+        "replicate_intervals",
+        replicates,
+        estimate,
+        bends,
+        method=method,
+        confidence_level=confidence_level,
+        num_threads=threads,
     )
 
     def known(status: Any, low: Any, high: Any, error: Any, n_undefined: Any) -> tuple[Any, ...]:
         """Return the ends with NaN for failed matrices, whose replicates all count as undefined."""
-        n_undefined = n_undefined + (draws["n_replicates"] - n_undefined) * (status != 0)[..., None, None]
+        n_undefined = n_undefined + (draws["n_resamples"] - n_undefined) * (status != 0)[..., None, None]
         return *(x * mask_failed(status, 2) for x in (low, high, error)), n_undefined
 
     return Interval(estimate, *adapter(M).evaluate(known, status, *ends))

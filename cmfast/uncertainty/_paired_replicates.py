@@ -79,7 +79,7 @@ def draw_replicates(
     groups: slice,
     plan: Plan,
     n_classes: int,
-    n_replicates: int,
+    n_resamples: int,
     seed: int,
     num_threads: int | None,
     *,
@@ -93,7 +93,7 @@ def draw_replicates(
     shares, bounds, *units = arrays
     some = (shares, bounds[groups.start : groups.stop + 1], *units)
     before = groups.start if before is None else before
-    options = {"n_classes": n_classes, "n_replicates": n_replicates, "seed": seed, "before": before}
+    options = {"n_classes": n_classes, "n_resamples": n_resamples, "seed": seed, "before": before}
     found = dispatch.call("paired_replicates", *some, plan=plan, **options, num_threads=num_threads)
     return tuple(found[:-1])
 

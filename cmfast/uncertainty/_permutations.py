@@ -175,7 +175,7 @@ def _concatenate_ranges(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 
 def test_differences(
-    swaps: Swaps, both: list[np.ndarray], home: Array, plan: Plan, n_classes: int, n_replicates: int, seed: int,
+    swaps: Swaps, both: list[np.ndarray], home: Array, plan: Plan, n_classes: int, n_resamples: int, seed: int,
     num_threads: int | None,
 ) -> list[PermutationResult]:  # fmt: skip
     """Test every difference of `plan` by swaps, given `both` observed values, shape (2, G) or (2, G, C)."""
@@ -190,7 +190,7 @@ def test_differences(
             found = _enumerate_swaps(own, len(weights), home, n_classes, options)
         else:
             weights = None
-            found = _draw_swaps(own, group, home, n_classes, n_replicates, seed, options)
+            found = _draw_swaps(own, group, home, n_classes, n_resamples, seed, options)
         for part, apart, values in zip(parts, found, observed, strict=True):
             part.append(_count_extremes(apart, values, weights))
     if not n_groups:
@@ -236,7 +236,7 @@ def _enumerate_swaps(swaps: Swaps, n_states: int, home: Array, C: int, options: 
 
 
 def _draw_swaps(
-    swaps: Swaps, group: int, home: Array, C: int, n_replicates: int, seed: int, options: dict[str, Any]
+    swaps: Swaps, group: int, home: Array, C: int, n_resamples: int, seed: int, options: dict[str, Any]
 ) -> list[np.ndarray]:
     """Return the differences after random swaps, shape (B,) or (B, C) each; one stratum per kind of units."""
     kinds, lengths = len(swaps.sizes), np.diff(swaps.bounds)
@@ -262,7 +262,7 @@ def _draw_swaps(
         }
     )
     values = _paired_replicates.draw_replicates(
-        arrays, slice(0, 1), options["plan"], C, n_replicates, seed, options["num_threads"], before=group
+        arrays, slice(0, 1), options["plan"], C, n_resamples, seed, options["num_threads"], before=group
     )
     host = [adapter(array).to_host(array)[0] for array in values]
     with np.errstate(invalid="ignore"):

@@ -35,13 +35,15 @@ def make_replicates(values: np.ndarray, estimate: np.ndarray, acceleration: np.n
 
 
 def compute_interval(
-    replicates: Replicates, method: str, level: float, num_threads: int | None
+    replicates: Replicates, method: str, confidence_level: float, num_threads: int | None
 ) -> tuple[np.ndarray, ...]:
     """Return both ends of an interval, and the standard deviation of the replicates; "normal" gives percentiles."""
     size, kind = replicates.estimate.size, "percentile" if method == "normal" else method
     rows = replicates.values.reshape(size, replicates.values.shape[-1]).T[:, :, np.newaxis]
     column = [np.array(x, np.float64).reshape(size, 1) for x in (replicates.estimate, replicates.acceleration)]
-    found = dispatch.call("replicate_intervals", rows, *column, method=kind, level=level, num_threads=num_threads)
+    found = dispatch.call(
+        "replicate_intervals", rows, *column, method=kind, confidence_level=confidence_level, num_threads=num_threads
+    )
     low, high, error = (part.reshape(replicates.estimate.shape) for part in found[:3])
     return low, high, np.where(np.isnan(replicates.estimate), np.nan, error)
 
@@ -55,7 +57,7 @@ def compute_share_below(replicates: Replicates, x: "float | np.ndarray") -> np.n
 
 
 def compute_p_value(replicates: Replicates, method: str) -> np.ndarray:
-    """Return the smallest ``1 - level`` at which the interval excludes 0.
+    """Return the smallest ``1 - confidence_level`` at which the interval excludes 0.
 
     The lower end excludes 0 if too few replicates are at or below 0, the upper end if too few are at or above 0:
     replicates at 0 count on both sides. One replicate is added to the count, since B replicates without an excess do

@@ -21,7 +21,7 @@ def resample(
     /,
     missed: DeviceT | None = ...,
     *,
-    n_replicates: int = ...,
+    n_resamples: int = ...,
     scheme: Scheme = ...,
     n: int | None = ...,
     rng: "int | np.random.Generator" = ...,
@@ -34,7 +34,7 @@ def resample(
     /,
     missed: ArrayLike | None = ...,
     *,
-    n_replicates: int = ...,
+    n_resamples: int = ...,
     scheme: Scheme = ...,
     n: int | None = ...,
     rng: "int | np.random.Generator" = ...,
@@ -47,11 +47,11 @@ def resample(
     /,
     missed: Array | None = None,
     *,
-    n_replicates: int = 1000,
+    n_resamples: int = 1000,
     scheme: Scheme = "multinomial",
     n: int | None = None,
     rng: "int | np.random.Generator" = 0,
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
     num_threads: int | None = None,
 ) -> Any:
     """Draw bootstrap replicates of confusion matrices.
@@ -63,7 +63,7 @@ def resample(
     missed : array, shape (..., C), optional
         Samples of each class without a prediction, such as objects that a detector missed. They are drawn too, but left
         out of the result.
-    n_replicates : int
+    n_resamples : int
         Number of replicates of each matrix.
     scheme : {"multinomial", "row_multinomial", "expected_rounded"}
         Random model (see Notes).
@@ -72,14 +72,15 @@ def resample(
         keeps the number of samples of every class.
     rng : int or numpy.random.Generator
         Seed of the random numbers.
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about matrices that cannot be drawn from; their replicates are 0.
+        Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
     Returns
     -------
-    array of int64, shape (..., n_replicates, C, C)
+    array of int64, shape (..., n_resamples, C, C)
         Library and device of `M`.
 
     Raises
@@ -112,21 +113,21 @@ def resample(
     Examples
     --------
     >>> from cmfast import metrics, uncertainty
-    >>> replicates = uncertainty.resample([[420, 15, 15], [10, 280, 10], [30, 20, 200]], n_replicates=4000, rng=1)
+    >>> replicates = uncertainty.resample([[420, 15, 15], [10, 280, 10], [30, 20, 200]], n_resamples=4000, rng=1)
     >>> replicates.shape
     (4000, 3, 3)
     >>> round(float(metrics.accuracy(replicates).std()), 3)  # sqrt(0.9 * 0.1 / 1000) is 0.0095
     0.01
     """
     validate.choice("scheme", scheme, get_args(Scheme))
-    validate.on_failure(on_failure)
-    n_replicates = validate.count("n_replicates", n_replicates)
+    on_failure = validate.on_failure(on_failure)
+    n_resamples = validate.count("n_resamples", n_resamples)
     num_threads = validate.num_threads(num_threads)
     if n is not None:
         n = validate.count("n", n)
         if scheme == "row_multinomial":
             validate.refuse("n", 'None with scheme="row_multinomial"', n)
-    options: dict[str, Any] = {"n_replicates": n_replicates, "scheme": scheme, "n": n}
+    options: dict[str, Any] = {"n_resamples": n_resamples, "scheme": scheme, "n": n}
     seed = int(validate.generator(rng).integers(2**63))
     return _draw_matrices(M, missed, seed=seed, on_failure=on_failure, num_threads=num_threads, **options)
 

@@ -74,16 +74,16 @@ class Intervals(Mapping[str, Interval]):
     ----------
     method : str
         Method of the intervals.
-    level : float
+    confidence_level : float
         Nominal coverage of the intervals.
-    n_replicates : int
+    n_resamples : int
         Number of replicates; 0 for methods without resampling.
     """
 
     _found: Mapping[str, Interval]
     method: str
-    level: float
-    n_replicates: int
+    confidence_level: float
+    n_resamples: int
 
     def __getitem__(self, name: str) -> Interval:
         return self._found[name]
@@ -95,9 +95,9 @@ class Intervals(Mapping[str, Interval]):
         return len(self._found)
 
     def __repr__(self) -> str:
-        drawn = f", {self.n_replicates:,} replicates" if self.n_replicates else ""
+        drawn = f", {self.n_resamples:,} replicates" if self.n_resamples else ""
         lazy = "; lazy, dask.compute gives it" if result_repr.is_lazy_result(self) else ""
-        return f"<Intervals: {len(self)} metrics, {self.level:.0%} by {self.method}{drawn}{lazy}>"
+        return f"<Intervals: {len(self)} metrics, {self.confidence_level:.0%} by {self.method}{drawn}{lazy}>"
 
     def _repr_html_(self) -> str:
         """Return the intervals as HTML for notebooks: a table with a row per value, or the text if they are lazy."""
@@ -126,11 +126,15 @@ class Intervals(Mapping[str, Interval]):
         return rows
 
     def to_pandas(self) -> Any:
-        """Return a pandas DataFrame with a row per value; method, level and n_replicates are in its ``attrs``."""
+        """Return a pandas DataFrame with a row per value; method, level and n_resamples are in its ``attrs``."""
         import pandas as pd
 
         frame = pd.DataFrame(self._rows(), columns=["metric", "index", *Interval._fields])
-        frame.attrs |= {"method": self.method, "level": self.level, "n_replicates": self.n_replicates}
+        frame.attrs |= {
+            "method": self.method,
+            "confidence_level": self.confidence_level,
+            "n_resamples": self.n_resamples,
+        }
         return frame
 
     def plot(self, *, ax: Any = None) -> Any:
@@ -151,7 +155,7 @@ class Intervals(Mapping[str, Interval]):
         low, high, estimate = (np.array([row[key] for row in rows]) for key in ("low", "high", "estimate"))
         names = [row["metric"] + (f" [{row['index']}]" if row["index"] else "") for row in rows]
         plotting.draw_forest(ax, names, estimate, low, high)
-        ax.set_xlabel(f"{self.level:.0%} by {self.method}")
+        ax.set_xlabel(f"{self.confidence_level:.0%} by {self.method}")
         return ax
 
 
@@ -161,7 +165,7 @@ class Posterior(NamedTuple):
 
     Attributes
     ----------
-    draws : array, shape (..., n_draws) or (..., C, n_draws)
+    draws : array, shape (..., n_resamples) or (..., C, n_resamples)
         The metric of every draw; NaN where it is undefined.
     """
 

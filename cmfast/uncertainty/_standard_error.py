@@ -5,11 +5,11 @@ from typing import Any, Literal, TypeAlias, get_args, overload
 from numpy.typing import ArrayLike
 
 from cmfast._core import dispatch, validate
-from cmfast._core.annotations import Array, DeviceT, Floats, OnFailure, Undefined
+from cmfast._core.annotations import Array, DeviceT, Floats, Label, OnFailure, Undefined
 from cmfast._core.lazy import accept_dask_arrays
 from cmfast._core.usual_options import explain_options
 from cmfast.metrics import _plan
-from cmfast.metrics._evaluate import check_options
+from cmfast.metrics._evaluate import check_options, find_positive
 from cmfast.metrics._names import MetricName, Names
 from cmfast.uncertainty import _normalized_cells
 from cmfast.uncertainty._clusters import compute_standard_errors, parse_cluster_axis
@@ -23,7 +23,7 @@ Of: TypeAlias = Literal["metrics"] | CellsOf
 
 def _get_core_axes(values: dict[str, Any]) -> str:
     """Return the letters of the axes of `M` that must be in one chunk."""
-    return "kCC" if values.get("clustered") or values.get("strata") is not None else "CC"
+    return "kCC" if values.get("clusters") or values.get("strata") is not None else "CC"
 
 
 @overload
@@ -34,11 +34,11 @@ def standard_error(
     *,
     of: CellsOf,
     fixed: Fixed = ...,
-    clustered: bool = ...,
+    clusters: Any = ...,
     strata: Any = ...,
     n: int | None = ...,
     undefined: Undefined = ...,
-    positive: int = ...,
+    pos_label: Label | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> DeviceT: ...
@@ -50,11 +50,11 @@ def standard_error(
     *,
     of: Literal["metrics"] = ...,
     fixed: Fixed = ...,
-    clustered: bool = ...,
+    clusters: Any = ...,
     strata: Any = ...,
     n: int | None = ...,
     undefined: Undefined = ...,
-    positive: int = ...,
+    pos_label: Label | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> DeviceT: ...
@@ -66,11 +66,11 @@ def standard_error(
     *,
     of: Literal["metrics"] = ...,
     fixed: Fixed = ...,
-    clustered: bool = ...,
+    clusters: Any = ...,
     strata: Any = ...,
     n: int | None = ...,
     undefined: Undefined = ...,
-    positive: int = ...,
+    pos_label: Label | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> dict[str, DeviceT]: ...
@@ -82,11 +82,11 @@ def standard_error(
     *,
     of: CellsOf,
     fixed: Fixed = ...,
-    clustered: bool = ...,
+    clusters: Any = ...,
     strata: Any = ...,
     n: int | None = ...,
     undefined: Undefined = ...,
-    positive: int = ...,
+    pos_label: Label | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> Floats: ...
@@ -98,11 +98,11 @@ def standard_error(
     *,
     of: Literal["metrics"] = ...,
     fixed: Fixed = ...,
-    clustered: bool = ...,
+    clusters: Any = ...,
     strata: Any = ...,
     n: int | None = ...,
     undefined: Undefined = ...,
-    positive: int = ...,
+    pos_label: Label | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> Floats: ...
@@ -114,11 +114,11 @@ def standard_error(
     *,
     of: Literal["metrics"] = ...,
     fixed: Fixed = ...,
-    clustered: bool = ...,
+    clusters: Any = ...,
     strata: Any = ...,
     n: int | None = ...,
     undefined: Undefined = ...,
-    positive: int = ...,
+    pos_label: Label | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> dict[str, Floats]: ...
@@ -132,12 +132,12 @@ def standard_error(
     *,
     of: Of = "metrics",
     fixed: Fixed = "total",
-    clustered: bool = False,
+    clusters: Any = False,
     strata: Any = None,
     n: int | None = None,
     undefined: Undefined = "present",
-    positive: int = 1,
-    on_failure: OnFailure = "warn",
+    pos_label: Label | None = None,
+    on_failure: OnFailure = None,
     num_threads: int | None = None,
 ) -> Any:
     """Compute the standard errors of metrics, or of normalised cells, by the delta method, without resampling.
@@ -154,24 +154,25 @@ def standard_error(
     fixed : {"total", "rows"}
         What is fixed across test sets: the total (all cells are one multinomial draw), or the number of samples of
         each class (each row is a multinomial draw).
-    clustered : bool
-        Whether `M` has shape (..., k, C, C), a matrix for each of k clusters (patients, documents), as
-        :func:`cmfast.confusion_matrix` counts them with ``groups=``. The metric, or the normalised matrix, is that of
-        their sum; clusters are the sampling units, not samples.
+    clusters : bool, or array, shape (n,)
+        True: `M` has shape (..., k, C, C), a matrix for each of k clusters (patients, documents), as
+        :func:`cmfast.confusion_matrix` counts them with ``groups=``. If labels are given: the cluster of each sample.
+        The metric, or the normalised matrix, is that of their sum; clusters are the sampling units, not samples.
     strata : array, shape (k,), optional
         The stratum of every matrix along the axis before the last two; the number of clusters (samples without
-        `clustered`) per stratum is fixed. The metric is that of the sum.
+        `clusters`) per stratum is fixed. The metric is that of the sum.
     n : int, optional
         Number of samples of a test set, or of clusters; default: that of `M`.
     undefined : {"present", "nan", "strict", "zero", "one"} or float
         Value of a 0/0, as for :func:`cmfast.metrics.compute`: a class whose value is filled in enters an average as
         a constant.
-    positive : {1, 0}
-        Index of the positive one of two classes, for binary names.
-    on_failure : {"warn", "raise", "ignore"}
+    pos_label : {1, 0}, optional
+        The positive one of two classes, for binary names; default: 1.
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about matrices with bad values (see Notes).
+        Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
     Returns
     -------
@@ -224,7 +225,7 @@ def standard_error(
     Four patients, with errors that repeat within a patient:
 
     >>> patients = [[[9, 0], [0, 6]], [[2, 7], [0, 6]], [[8, 1], [1, 5]], [[9, 0], [3, 2]]]
-    >>> round(float(uncertainty.standard_error(patients, "accuracy", clustered=True)), 3)
+    >>> round(float(uncertainty.standard_error(patients, "accuracy", clusters=True)), 3)
     0.1
     >>> round(float(uncertainty.standard_error(sum(map(np.array, patients)), "accuracy")), 3)
     0.052
@@ -234,16 +235,17 @@ def standard_error(
     if of != "metrics" and names is not None:
         validate.refuse("names", f"left out with of={of!r}", validate.format_value(names))
     wanted = _plan.resolve_names(names)
-    check_options(undefined, positive, on_failure)
+    on_failure = check_options(undefined, on_failure)
+    positive = find_positive(pos_label)
     num_threads = validate.num_threads(num_threads)
     if n is not None:
         n = validate.count("n", n)
     (M,) = dispatch.adopt(M=M)
     C, _ = validate.matrices(square=True, M=M)
-    parts = parse_cluster_axis(M, clustered, strata, n)
+    parts = parse_cluster_axis(M, clusters, strata, n)
     given = {"n": n, "on_failure": on_failure, "num_threads": num_threads}
     if parts is not None and fixed == "rows":
-        validate.refuse("fixed", "total with clustered or strata", fixed)
+        validate.refuse("fixed", "total with clusters or strata", fixed)
     if of != "metrics":
         return _normalized_cells.compute_standard_errors(M, of, parts, rows=fixed == "rows", options=given)
     layout = _plan.make_plan(wanted, C, undefined, positive, argument="M")

@@ -166,7 +166,7 @@ def bowker(y_true: Array, y_a: Array, y_b: Array, /, *, on_failure: OnFailure = 
 @accept_pairs_of_labels
 @accept_delayed
 @accept_dask_arrays(T="CC")
-def bowker(T: "PairedCounts | Array", /, *, on_failure: OnFailure = "warn") -> Symmetry:
+def bowker(T: "PairedCounts | Array", /, *, on_failure: OnFailure = None) -> Symmetry:
     """Test a square table for symmetry (Bowker's test): whether each two classes are exchanged equally often.
 
     Parameters
@@ -174,8 +174,9 @@ def bowker(T: "PairedCounts | Array", /, *, on_failure: OnFailure = "warn") -> S
     T : PairedCounts or array, shape (..., C, C)
         Paired predictions, in whose place ``y_true, y_a, y_b`` may stand, or counts of any square table. For a
         confusion matrix the test asks whether each pair of classes is confused equally often in both directions.
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about tables with negative or non-finite cells.
+        Default: as :func:`cmfast.config` says, first "warn".
 
     Returns
     -------
@@ -220,7 +221,7 @@ def stuart_maxwell(y_true: Array, y_a: Array, y_b: Array, /, *, on_failure: OnFa
 @accept_pairs_of_labels
 @accept_delayed
 @accept_dask_arrays(T="CC")
-def stuart_maxwell(T: "PairedCounts | Array", /, *, on_failure: OnFailure = "warn") -> Symmetry:
+def stuart_maxwell(T: "PairedCounts | Array", /, *, on_failure: OnFailure = None) -> Symmetry:
     """Test a square table for equal row and column marginals (Stuart-Maxwell test of marginal homogeneity).
 
     Parameters
@@ -228,8 +229,9 @@ def stuart_maxwell(T: "PairedCounts | Array", /, *, on_failure: OnFailure = "war
     T : PairedCounts or array, shape (..., C, C)
         Paired predictions, in whose place ``y_true, y_a, y_b`` may stand, or counts of any square table. For a
         confusion matrix the test asks whether each class is predicted as often as it is true (no bias).
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about tables with negative or non-finite cells.
+        Default: as :func:`cmfast.config` says, first "warn".
 
     Returns
     -------
@@ -305,7 +307,7 @@ def _build_symmetry(statistic: np.ndarray, exponent: np.ndarray, degrees: np.nda
 
 def _adopt_table(T: Any, on_failure: OnFailure) -> tuple[np.ndarray, np.ndarray]:
     """Return square tables of counts as float64, zeroed where invalid, and the mask of invalid tables."""
-    validate.on_failure(on_failure)
+    on_failure = validate.on_failure(on_failure)
     S = T.agreement if isinstance(T, PairedCounts) else T
     (S,) = dispatch.adopt(T=S)
     validate.matrices(square=True, T=S)

@@ -2,10 +2,12 @@
 What bi-normalisation shows
 ===========================
 
-Of 1,000 animals 20 are cats. By the shares of the rows three cats in ten are taken for dogs and only one dog
-in ten for a cat; by those of the columns it is the other way round, as most of what is called a cat is a dog.
-Both say how frequent the classes are. With rows and columns both scaled to one that is gone, and what is left
-is which classes are alike: cats and dogs, as much to one side as to the other.
+Of 1,000 animals 20 are cats. By the shares of the rows three cats in ten
+are taken for dogs and only one dog in ten for a cat; by those of the
+columns it is the other way round, as most of what is called a cat is a
+dog. Both say how frequent the classes are. With rows and columns both
+scaled to one that is gone, and what is left is which classes are alike:
+cats and dogs, as much to one side as to the other.
 """
 
 import matplotlib.pyplot as plt
@@ -16,15 +18,19 @@ from cmfast.display import ConfusionDisplay
 names = ["cat", "dog", "cow"]
 M = [[14, 6, 0], [60, 520, 20], [2, 10, 368]]
 
-figure, axes = plt.subplots(1, 3, figsize=(10.5, 3.4), layout="compressed")
+figure, axes = plt.subplots(
+    1, 3, figsize=(10.5, 3.4), layout="compressed"
+)
 for ax, method in zip(axes, ("counts", "row", "bi"), strict=True):
     how = None if method == "counts" else method
-    ConfusionDisplay.from_matrix(M, normalize=how, class_names=names).plot(ax=ax, colorbar=False)
+    ConfusionDisplay.from_matrix(
+        M, normalize=how, display_labels=names
+    ).plot(ax=ax, colorbar=False)
     ax.set_title("counts" if how is None else f'normalize="{method}"')
 
 # %%
-# What it takes is a factor for each row and one for each column. These leave odds ratios as they are, here that of cats
-# and dogs:
+# What it takes is a factor for each row and one for each column. These
+# leave odds ratios as they are, here that of cats and dogs:
 P = cmfast.bi_normalize(M, smoothing=0.001)
 for A in (M, P):
     print(round(A[0][0] * A[1][1] / (A[0][1] * A[1][0]), 1))

@@ -2,8 +2,8 @@
 A model that learns
 ===================
 
-The confusion matrices of checkpoints, side by side and on one scale, and the confusions that were ever
-largest along them.
+The confusion matrices of checkpoints, side by side and on one scale, and
+the confusions that were ever largest along them.
 """
 
 import numpy as np
@@ -15,11 +15,19 @@ rng = np.random.default_rng(1)
 names = ["cat", "lynx", "wolf", "dog", "fox"]
 alike = np.array([1, 0, 3, 2, 3])  # for what each is taken
 y = rng.integers(0, 5, (12, 3000))
-wrong = rng.random(y.shape) < (0.6 / (1 + np.arange(12) / 3))[:, None] * np.where(y == 4, 1.0, 0.5)
-guess = np.where(wrong, np.where(rng.random(y.shape) < 0.7, alike[y], rng.integers(0, 5, y.shape)), y)
+wrong = rng.random(y.shape) < (0.6 / (1 + np.arange(12) / 3))[
+    :, None
+] * np.where(y == 4, 1.0, 0.5)
+guess = np.where(
+    wrong,
+    np.where(
+        rng.random(y.shape) < 0.7, alike[y], rng.integers(0, 5, y.shape)
+    ),
+    y,
+)
 epochs = cmfast.confusion_matrix(y, guess, n_classes=5)
 
-StripDisplay.from_matrices(epochs, class_names=names).plot(most=6)
+StripDisplay.from_matrices(epochs, display_labels=names).plot(most=6)
 
 # %%
-CellsDisplay.from_matrices(epochs, k=4, class_names=names).plot()
+CellsDisplay.from_matrices(epochs, k=4, display_labels=names).plot()

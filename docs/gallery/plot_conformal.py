@@ -2,13 +2,15 @@
 Which labels a prediction leaves open
 =====================================
 
-Conformal sets at 10 percent: how often each class is in the sets, which of them come together (the conformal
-correlation matrix), whether every class is covered, and how large the sets are.
+Conformal sets at 10 percent: how often each class is in the sets, which
+of them come together (the conformal correlation matrix), whether every
+class is covered, and how large the sets are.
 """
 
 import numpy as np
 
 from cmfast import conformal
+from cmfast.display import CcmDisplay
 
 rng = np.random.default_rng(0)
 y = rng.integers(0, 4, 4000)
@@ -19,4 +21,4 @@ P = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
 known, new = slice(0, 2000), slice(2000, None)
 q = conformal.threshold(conformal.scores(P[known], y[known]), 0.1)
 sets = conformal.prediction_sets(P[new], q)
-conformal.CcmDisplay.from_sets(sets, y[new], P[new].argmax(1), alpha=0.1).plot()
+CcmDisplay.from_sets(sets, y[new], P[new].argmax(1), alpha=0.1).plot()

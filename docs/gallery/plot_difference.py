@@ -2,9 +2,9 @@
 Where two models differ
 =======================
 
-Both have labelled the same samples. Orange cells are those that the first fills more often; a star stands
-where the difference is more than chance, by McNemar's test of that cell, corrected for the number of cells by
-Holm.
+Both have labelled the same samples. Orange cells are those that the first
+fills more often; a star stands where the difference is more than chance,
+by McNemar's test of that cell, corrected for the number of cells by Holm.
 """
 
 import numpy as np
@@ -19,4 +19,6 @@ first = np.where(rng.random(4000) < 0.15, near, y)
 second = np.where((rng.random(4000) < 0.12) & (y < 3), near, first)
 
 pair = uncertainty.paired_counts(y, first, second)
-ConfusionDisplay.compare(pair.first, pair.second, paired=pair, class_names=list("ABCDE")).plot()
+ConfusionDisplay.compare(
+    pair.first, pair.second, paired=pair, display_labels=list("ABCDE")
+).plot()

@@ -1,4 +1,7 @@
-"""A federated server over HTTP, and three sites: they fetch the grid and send counts per cell. No sample travels."""
+"""Count at three sites and add the counts up at a server, over HTTP.
+
+The sites fetch the grid and send counts per cell. No sample travels.
+"""
 
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -11,13 +14,16 @@ from sklearn.naive_bayes import GaussianNB
 import cmfast
 
 
-class _Centre(BaseHTTPRequestHandler):  # GET gives the grid, POST takes the counts of a site
+# GET gives the grid, POST takes the counts of a site
+class _Centre(BaseHTTPRequestHandler):
     def do_GET(self):
         self._answer(200, grid.to_bytes())
 
     def do_POST(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        try:  # from_bytes believes nothing that it reads, and counts of another grid do not add up
+        # from_bytes believes nothing that it reads, and counts of another
+        # grid do not add up
+        try:
             received.add(cmfast.CellCounts.from_bytes(body))
             self._answer(200, b"thank you")
         except ValueError as error:
@@ -36,7 +42,8 @@ class _Centre(BaseHTTPRequestHandler):  # GET gives the grid, POST takes the cou
 X, y = load_digits(return_X_y=True)
 p = GaussianNB().fit(X[::2], y[::2]).predict(X)
 points = cmfast.pca(X, 3).transform(X)
-grid = cmfast.Grid.scott(points[:500], n=len(points))  # of points that are public: all have to use one grid
+# of points that are public: all have to use one grid
+grid = cmfast.Grid.scott(points[:500], n=len(points))
 received = cmfast.CellAccumulator(grid, n_classes=10)
 server = HTTPServer(("127.0.0.1", 0), _Centre)
 threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -46,7 +53,9 @@ for site in range(3):  # elsewhere, each with samples of its own
     with urlopen(url) as answer:
         theirs = cmfast.Grid.from_bytes(answer.read())
     own = slice(site, None, 3)
-    letter = cmfast.cell_counts(points[own], y[own], p[own], grid=theirs, n_classes=10).to_bytes()
+    letter = cmfast.cell_counts(
+        points[own], y[own], p[own], grid=theirs, n_classes=10
+    ).to_bytes()
     urlopen(url, data=letter).close()
 
 try:

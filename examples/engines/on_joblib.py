@@ -1,4 +1,4 @@
-"""joblib: its processes count parts and return states, which are added as they come."""
+"""Count parts in processes of joblib, and add them as they come."""
 
 from joblib import Parallel, delayed
 from sklearn.datasets import load_digits
@@ -13,13 +13,22 @@ grid = cmfast.Grid.scott(points)
 
 
 def count(rows):
-    """Return the counts of some rows; a real job would read them here, from a file of its own."""
-    return cmfast.cell_counts(points[rows], y[rows], p[rows], grid=grid, n_classes=10, num_threads=1)
+    """Return the counts of some rows, which a real job would read."""
+    return cmfast.cell_counts(
+        points[rows],
+        y[rows],
+        p[rows],
+        grid=grid,
+        n_classes=10,
+        num_threads=1,
+    )
 
 
 parts = [slice(start, start + 225) for start in range(0, len(y), 225)]
 cells = cmfast.CellAccumulator(grid, n_classes=10)
-for part in Parallel(n_jobs=2, return_as="generator_unordered")(delayed(count)(rows) for rows in parts):
+for part in Parallel(n_jobs=2, return_as="generator_unordered")(
+    delayed(count)(rows) for rows in parts
+):
     cells.add(part)
 counts = cells.counts()
 print(f"{len(parts)} parts: {counts}")

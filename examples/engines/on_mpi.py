@@ -23,12 +23,21 @@ ranks.Allreduce(MPI.IN_PLACE, matrix, op=MPI.SUM)
 
 def merge(one, other):
     """Return the sum of two states."""
-    return cmfast.CellCounts.merge([cmfast.CellCounts.from_bytes(state) for state in (one, other)]).to_bytes()
+    return cmfast.CellCounts.merge(
+        [cmfast.CellCounts.from_bytes(state) for state in (one, other)]
+    ).to_bytes()
 
 
-# Cells are not dense: states are added as bytes, on one grid that one rank chose.
-grid = cmfast.Grid.from_bytes(ranks.bcast(cmfast.Grid.scott(points).to_bytes() if ranks.rank == 0 else None))
-state = cmfast.cell_counts(points[mine], y[mine], p[mine], grid=grid, n_classes=10, num_threads=1).to_bytes()
+# Cells are not dense: states are added as bytes, on one grid that one
+# rank chose.
+grid = cmfast.Grid.from_bytes(
+    ranks.bcast(
+        cmfast.Grid.scott(points).to_bytes() if ranks.rank == 0 else None
+    )
+)
+state = cmfast.cell_counts(
+    points[mine], y[mine], p[mine], grid=grid, n_classes=10, num_threads=1
+).to_bytes()
 counts = cmfast.CellCounts.from_bytes(ranks.allreduce(state, op=merge))
 
 if ranks.rank == 0:

@@ -1,6 +1,7 @@
-"""Spark: every partition becomes one small state, as bytes in a column; executors add them up, and the driver gets one.
+"""Count partitions with Spark: executors merge the states, as bytes.
 
-Executors run the Python that PYSPARK_PYTHON names, which must have cmfast; by default `python3` of their PATH.
+Executors run the Python that PYSPARK_PYTHON names, which must have
+cmfast; by default `python3` of their PATH.
 """
 
 import os
@@ -13,25 +14,32 @@ from sklearn.naive_bayes import GaussianNB
 
 import cmfast
 
-os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # before the session starts
+# before the session starts
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 X, y = load_digits(return_X_y=True)
 p = GaussianNB().fit(X[::2], y[::2]).predict(X)
 points = cmfast.pca(X, 3).transform(X)
-grid = cmfast.Grid.scott(points)  # once, from all points or a sample: it travels with the function
+# once, from all points or a sample: it travels with the function
+grid = cmfast.Grid.scott(points)
 
 
 def count(batches):
-    """Return the counts of a partition, of whose batches one at a time is in memory."""
+    """Return the counts of a partition, one batch at a time in memory."""
     cells = cmfast.CellAccumulator(grid, n_classes=10)
     for batch in batches:
         rows = batch["x"].flatten().to_numpy().reshape(len(batch), -1)
-        cells.update(rows, batch["y"].to_numpy(), batch["p"].to_numpy(), num_threads=1)
+        cells.update(
+            rows,
+            batch["y"].to_numpy(),
+            batch["p"].to_numpy(),
+            num_threads=1,
+        )
     yield pa.record_batch({"state": [cells.counts().to_bytes()]})
 
 
 def merge(batches):
-    """Return the sum of the states in a partition, of which two at a time are in memory."""
+    """Return the sum of the states in a partition, two in memory."""
     cells = cmfast.CellAccumulator(grid, n_classes=10)
     for batch in batches:
         for state in batch["state"]:
@@ -39,11 +47,23 @@ def merge(batches):
     yield pa.record_batch({"state": [cells.counts().to_bytes()]})
 
 
-spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
-table = pa.table({"x": points.tolist(), "y": y, "p": p})  # or spark.read.parquet(...)
-states = spark.createDataFrame(table).repartition(16).mapInArrow(count, "state binary")
-for n_partitions in (4, 1):  # each a quarter of the last; fewer steps where there are few partitions
-    states = states.repartition(n_partitions).mapInArrow(merge, "state binary")
+spark = (
+    SparkSession.builder.master("local[2]")
+    .config("spark.ui.enabled", "false")
+    .getOrCreate()
+)
+# or spark.read.parquet(...)
+table = pa.table({"x": points.tolist(), "y": y, "p": p})
+states = (
+    spark.createDataFrame(table)
+    .repartition(16)
+    .mapInArrow(count, "state binary")
+)
+# each a quarter of the last; fewer steps where there are few partitions
+for n_partitions in (4, 1):
+    states = states.repartition(n_partitions).mapInArrow(
+        merge, "state binary"
+    )
 collected = states.collect()
 spark.stop()
 

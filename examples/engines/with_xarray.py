@@ -1,4 +1,4 @@
-"""xarray: a matrix for every model and region out of labels that are in chunks on disk; nothing computes early."""
+"""Count labels in xarray: a matrix for every model and region, lazily."""
 
 import numpy as np
 import xarray as xr
@@ -6,9 +6,20 @@ import xarray as xr
 import cmfast
 
 rng = np.random.default_rng(0)
-truth = xr.DataArray(rng.integers(0, 4, (3, 5000)), dims=("region", "sample"))
-wrong = xr.DataArray(rng.random((2, 3, 5000)), {"model": ["old", "new"]}, ("model", "region", "sample")) < 0.2
-guess = xr.where(wrong, (truth + 1) % 4, truth).chunk(model=1, region=1, sample=-1)
+truth = xr.DataArray(
+    rng.integers(0, 4, (3, 5000)), dims=("region", "sample")
+)
+wrong = (
+    xr.DataArray(
+        rng.random((2, 3, 5000)),
+        {"model": ["old", "new"]},
+        ("model", "region", "sample"),
+    )
+    < 0.2
+)
+guess = xr.where(wrong, (truth + 1) % 4, truth).chunk(
+    model=1, region=1, sample=-1
+)
 
 matrices = xr.apply_ufunc(
     cmfast.confusion_matrix,
@@ -24,4 +35,9 @@ matrices = xr.apply_ufunc(
 print(matrices.data)  # still lazy
 matrices = matrices.compute()
 print(cmfast.metrics.mcc(matrices))
-assert (matrices.sel(model="new")[1] == cmfast.confusion_matrix(truth[1], guess.sel(model="new")[1].compute())).all()
+assert (
+    matrices.sel(model="new")[1]
+    == cmfast.confusion_matrix(
+        truth[1], guess.sel(model="new")[1].compute()
+    )
+).all()

@@ -20,6 +20,3 @@ MOST_PRODUCT = 2.0**1000  # largest product of a cell and factors, in any order,
 
 MOST_ROUNDS = 300  # steps of conjugate gradients for the minimum-norm dual solution
 MOST_LOGARITHM_RESIDUAL = 1e-13  # their relative residual at convergence
-
-RAKING, LINEAR, TRUNCATED, LOGIT = range(4)  # distance functions of raking
-METHODS = {"raking": RAKING, "linear": LINEAR, "truncated": TRUNCATED, "logit": LOGIT}

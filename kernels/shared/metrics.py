@@ -1,8 +1,8 @@
 """Codes of metrics, steps and plans, shared by the table of metrics and the kernels of every target.
 
 Every metric is a function of five sums per class (:class:`ClassSums`), computed in few kinds of steps: a value per
-class (:class:`Value`), a reduction over classes (:class:`Over`), a value of the matrix (:class:`Total`). A
-:class:`Plan` is a list of such steps, run on a few matrices while their sums are in cache.
+class (``Value`` of ``metric_formulas.py``), a reduction over classes (:class:`Over`), a value of the matrix
+(:class:`Total`). A :class:`Plan` is a list of such steps, run on a few matrices while their sums are in cache.
 """
 
 from enum import IntEnum
@@ -41,35 +41,6 @@ class Step(IntEnum):
     """Harmonic mean of two earlier results; 0 if both are 0."""
     RESCALE = 5
     """Map an earlier result from [-1, 1] to [0, 1]."""
-
-
-class Value(IntEnum):
-    """A value per class, from its 2x2 table of one class against the rest."""
-
-    RECALL = 0
-    PRECISION = 1
-    FBETA = 2
-    JACCARD = 3
-    SPECIFICITY = 4
-    NPV = 5
-    ACCURACY = 6
-    BALANCED_ACCURACY = 7
-    GEOMETRIC_MEAN = 8
-    TAU = 9
-    FALSE_POSITIVE = 10
-    FALSE_NEGATIVE = 11
-    FALSE_DISCOVERY = 12
-    FALSE_OMISSION = 13
-    POSITIVE_LIKELIHOOD = 14
-    NEGATIVE_LIKELIHOOD = 15
-    ODDS = 16
-    FOWLKES_MALLOWS = 17
-    TSS = 18
-    HEIDKE = 19
-    GILBERT = 20
-    DOOLITTLE = 21
-    MARKEDNESS = 22
-    MCC = 23
 
 
 class Over(IntEnum):
@@ -113,8 +84,6 @@ class Total(IntEnum):
 
 
 # Members of different enums with equal codes are equal, so each set holds members of one enum only.
-CHANCE = frozenset({Value.TSS, Value.HEIDKE, Value.GILBERT, Value.DOOLITTLE, Value.MARKEDNESS, Value.MCC})
-"""Chance-corrected values: the ones that need products of margins."""
 ORDERED = frozenset({Total.KAPPA_LINEAR, Total.KAPPA_QUADRATIC, Total.GERRITY})
 """Totals that depend on the order of the classes: they need BAND or TOP."""
 PRODUCTS = ORDERED | {Total.MCC, Total.KAPPA, Total.PEIRCE, Total.SCOTT_PI, Total.GWET_AC1, Total.KRIPPENDORFF}

@@ -53,7 +53,7 @@ class Resampling(NamedTuple):
     scheme: str  # "multinomial", "row_multinomial" (rows keep their number of samples) or "dirichlet" (the posterior)
     n: int | None  # samples of a replicate; None: those of its matrix
     prior: np.ndarray  # pseudo-counts of a Dirichlet posterior, shape (C, C)
-    n_replicates: int
+    n_resamples: int
     seed: int  # key of all random streams
 
     @property
@@ -130,9 +130,9 @@ def gather_draws(xp: Any, parts: Iterable[tuple[int, int, Any]], plan: Plan, sha
 
     `shape` is the number of matrices, classes and replicates.
     """
-    size, C, n_replicates = shape
-    out = [xp.empty((size, n_replicates)) for _ in range(plan.scalars)]
-    out += [xp.empty((size, C, n_replicates)) for _ in range(plan.tables)]
+    size, C, n_resamples = shape
+    out = [xp.empty((size, n_resamples)) for _ in range(plan.scalars)]
+    out += [xp.empty((size, C, n_resamples)) for _ in range(plan.tables)]
     for first, count, found in parts:
         for whole, part in zip(out, found, strict=True):
             whole[first : first + count] = part if part.ndim == 2 else part.swapaxes(-1, -2)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from cases._case import Case
+from cmfast import metrics
 
 EVERY = (
     "accuracy", "recall", "precision", "f1", "fbeta_2", "jaccard", "specificity", "npv", "recall_macro",
@@ -27,6 +28,8 @@ BINARY = (
     "precision_binary", "recall_binary", "f1_binary", "jaccard_binary", "fpr_binary", "fbeta_2_binary",
     "diagnostic_odds_ratio_binary",
 )  # fmt: skip
+LEFT = tuple(name for name in (*metrics.SCALARS, *metrics.PER_CLASS) if name not in EVERY)  # new ones too
+LEFT_BINARY = tuple(name for name in metrics.BINARY if name not in BINARY)
 UNORDERED = tuple(name for name in EVERY if name not in ("kappa_linear", "kappa_quadratic", "gerrity"))
 
 
@@ -120,12 +123,15 @@ def _matrices():
             yield from _weights(name, M, fails)
         if M.shape[-1] == 2:
             yield Case(f"{name}-binary", (M, BINARY), fails=fails)
+        if name in ("degenerate", "degenerate-fractions", "huge-counts", "float32"):
+            yield Case(f"{name}-left", (M, LEFT))
     rng = np.random.default_rng(6)
     binary = rng.integers(0, 3, (40, 2, 2))
-    for positive in (0, 1):
+    yield Case("binary-left", (binary, LEFT_BINARY))
+    for pos_label in (0, 1):
         for undefined in ("present", "nan", "one"):
-            options = {"positive": positive, "undefined": undefined}
-            yield Case(f"binary-{positive}-{undefined}", (binary, BINARY), options)
+            options = {"pos_label": pos_label, "undefined": undefined}
+            yield Case(f"binary-{pos_label}-{undefined}", (binary, BINARY), options)
 
 
 def of_weights(C):

@@ -19,7 +19,7 @@ def _cases():
     gaps = counts.copy()
     gaps[1, 1] = 0
     for scheme in ("multinomial", "row_multinomial", "expected_rounded"):
-        few = {"n_replicates": 5, "scheme": scheme, "rng": 4}
+        few = {"n_resamples": 5, "scheme": scheme, "rng": 4}
         yield Case(f"{scheme}-bad-first-middle-last", (bad,), few, fails=True)
         yield Case(f"{scheme}-fractions", (halves,), few, fails=True)
         yield Case(f"{scheme}-no-samples", (empty,), few)
@@ -28,12 +28,12 @@ def _cases():
         yield Case(f"{scheme}-0x0", (counts[:2, :0, :0],), few)
         yield Case(f"{scheme}-1x1", (counts[:2, :1, :1],), few)
         yield Case(f"{scheme}-single", (counts[0],), few)
-        yield Case(f"{scheme}-no-replicates", (counts,), {**few, "n_replicates": 0})
+        yield Case(f"{scheme}-no-replicates", (counts,), {**few, "n_resamples": 0})
         yield Case(f"{scheme}-missed", (counts, missed), few)
         yield Case(f"{scheme}-float32", (counts.astype(np.float32), missed.astype(np.float32)), few)
         yield Case(f"{scheme}-two-axes", (counts.reshape(2, 3, 3, 3), missed.reshape(2, 3, 3)), few)
         mixed = np.array([[45, 40, 30], [300, 41, 8000], [3, 90, 20]])  # by inversion and by rejection
-        yield Case(f"{scheme}-few-and-many", (mixed,), {**few, "n_replicates": 70})
+        yield Case(f"{scheme}-few-and-many", (mixed,), {**few, "n_resamples": 70})
         if scheme != "row_multinomial":
             yield Case(f"{scheme}-n", (halves, missed), {**few, "n": 1000})
             yield Case(f"{scheme}-n-without-mass", (empty,), {**few, "n": 7}, fails=True)
@@ -68,7 +68,7 @@ def _with_slopes():
         yield Case(f"{fixed}-float32", (counts.astype(np.float32), few), {"fixed": fixed})
     for undefined in ("nan", "strict", "one"):
         yield Case(f"degenerate-{undefined}", (degenerate, names), {"undefined": undefined})
-    yield Case("negatives-first", (counts[:2, :2, :2], BINARY), {"positive": 0})
+    yield Case("negatives-first", (counts[:2, :2, :2], BINARY), {"pos_label": 0})
     yield Case("0x0", (counts[:2, :0, :0], few))
     yield Case("1x1", (counts[:2, :1, :1], few))
     yield Case("batch-of-none", (counts[:0], few))
@@ -87,7 +87,7 @@ def _paired():
     y = rng.integers(0, 4, 90)
     a, b = (np.where(rng.random(90) < share, y, rng.integers(0, 4, 90)) for share in (0.8, 0.6))
     site, patient = rng.integers(5, 8, 90), rng.integers(0, 12, 90)
-    few = {"names": ["accuracy", "f1_macro", "mcc", "recall"], "n_classes": 4, "n_replicates": 9, "seed": 2**40 + 7}
+    few = {"names": ["accuracy", "f1_macro", "mcc", "recall"], "n_classes": 4, "n_resamples": 9, "seed": 2**40 + 7}
     ordered = {**few, "names": ["kappa_linear", "gerrity", "tau", "min_recall", "geometric_mean"]}
     yield Case("samples", (y, a, b), few)
     yield Case("ordered", (y, a, b), ordered)
@@ -97,11 +97,11 @@ def _paired():
     yield Case("bytes", tuple(x.astype(np.uint8) for x in (y, a, b)), few)
     yield Case("no-samples", (y[:0], a[:0], b[:0]), few)
     yield Case("one-sample", (y[:1], a[:1], b[:1]), few)
-    yield Case("no-replicates", (y, a, b), {**few, "n_replicates": 0})
-    yield Case("many-of-a-cell", tuple(np.repeat(x, 40) for x in (y, a, b)), {**few, "n_replicates": 5})
+    yield Case("no-replicates", (y, a, b), {**few, "n_resamples": 0})
+    yield Case("many-of-a-cell", tuple(np.repeat(x, 40) for x in (y, a, b)), {**few, "n_resamples": 5})
     yield Case("1x1", (0 * y, 0 * y, 0 * y), {**few, "n_classes": 1})
     many = rng.integers(0, 40, (3, 200))
-    yield Case("many-classes", tuple(many), {**ordered, "n_classes": 40, "n_replicates": 4})
+    yield Case("many-classes", tuple(many), {**ordered, "n_classes": 40, "n_resamples": 4})
 
 
 def _drawn(draws, options):
@@ -134,9 +134,9 @@ def _replicates():
     gaps[0, ::3], gaps[2, :, 1, 1], gaps[3, 1:] = np.nan, np.nan, np.nan
     unknown = estimate.copy()
     unknown[1] = np.nan
-    yield Case("bca", (R, estimate, rng.normal(size=estimate.shape) / 9), {"method": "bca", "level": 0.9})
+    yield Case("bca", (R, estimate, rng.normal(size=estimate.shape) / 9), {"method": "bca", "confidence_level": 0.9})
     for method in ("percentile", "basic"):
-        some = {"method": method, "level": 0.9}
+        some = {"method": method, "confidence_level": 0.9}
         yield Case(f"{method}-all", (R, estimate), some)
         yield Case(f"{method}-undefined", (gaps, unknown), some)
         yield Case(f"{method}-single", (R[0], estimate[0]), some)
@@ -149,7 +149,7 @@ def _replicates():
 _INTERVALS = {
     "bca": {},
     "bca-rows": {"scheme": "rows"},
-    "percentile": {"method": "percentile", "level": 0.8},
+    "percentile": {"method": "percentile", "confidence_level": 0.8},
     "basic": {"method": "basic"},
     "posterior": {"method": "posterior", "prior": "laplace"},
     "bayesian-bootstrap": {"method": "percentile", "scheme": "dirichlet", "prior": 0.25},
@@ -159,7 +159,7 @@ _INTERVALS = {
 def _paired_without_draws():
     for case in _paired():
         if case.id not in ("no-replicates", "many-classes"):
-            options = {key: value for key, value in case.options.items() if key not in ("n_replicates", "seed")}
+            options = {key: value for key, value in case.options.items() if key not in ("n_resamples", "seed")}
             yield Case(case.id, case.args, options)
 
 
@@ -170,7 +170,7 @@ def _clusters(draws):
     strata, names = [1, 0, 1, 2, 0, 1], ("accuracy", "recall", "mcc", "gerrity", "f1_macro")
     bad = M.astype(float)
     bad[0, 2, 1, 1] = np.nan
-    own, both = {"clustered": True}, {"clustered": True, "strata": np.array([0, 1, 1, 0, 0, 1])}
+    own, both = {"clusters": True}, {"clusters": True, "strata": np.array([0, 1, 1, 0, 0, 1])}
     yield Case("clusters", (M, names), draws | own)
     yield Case("clusters-in-strata", (M, names), draws | both)
     yield Case("strata", (M, names), draws | {"strata": np.array(strata)})
@@ -184,10 +184,10 @@ def _clusters(draws):
     yield Case("float32", (M.astype(np.float32), ("accuracy", "f1")), draws | own)
     yield Case("1x1", (M[..., :1, :1], ("accuracy",)), draws | own)
     if draws:
-        yield Case("percentile", (M, names), draws | both | {"method": "percentile", "level": 0.8})
+        yield Case("percentile", (M, names), draws | both | {"method": "percentile", "confidence_level": 0.8})
         yield Case("basic", (M, names), draws | own | {"method": "basic"})
-        yield Case("no-replicates", (M, names), draws | own | {"n_replicates": 0})
-        yield Case("more-than-are-drawn-together", (M[0], ("mcc",)), own | {"n_replicates": 45, "rng": 3})
+        yield Case("no-replicates", (M, names), draws | own | {"n_resamples": 0})
+        yield Case("more-than-are-drawn-together", (M[0], ("mcc",)), own | {"n_resamples": 45, "rng": 3})
 
 
 def _cells():
@@ -228,7 +228,7 @@ def _clustered(rng, *, empty=0.1):
 
 def _redrawn():
     rng = np.random.default_rng(39)
-    M, few, own = _clustered(rng), {"n_replicates": 9, "rng": 5}, {"clustered": True}
+    M, few, own = _clustered(rng), {"n_resamples": 9, "rng": 5}, {"clusters": True}
     bad = M.astype(float)
     bad[1, 2, 1, 1] = 0.5
     yield Case("clusters", (M,), few | own)
@@ -240,8 +240,8 @@ def _redrawn():
     yield Case("no-clusters", (M[:, :0],), few | own)
     yield Case("float32", (M.astype(np.float32),), few | own)
     yield Case("1x1", (M[..., :1, :1],), few | own)
-    yield Case("no-replicates", (M,), own | {"n_replicates": 0})
-    yield Case("more-than-are-drawn-together", (M[0],), own | {"n_replicates": 70, "rng": 3})
+    yield Case("no-replicates", (M,), own | {"n_resamples": 0})
+    yield Case("more-than-are-drawn-together", (M[0],), own | {"n_resamples": 70, "rng": 3})
 
 
 def _cells_of_clusters():
@@ -253,7 +253,7 @@ def _cells_of_clusters():
     bad[0, 2, 1, 1] = np.nan
     halves = M.astype(float)
     halves[1, 0, 0, 0] += 0.5
-    own, both = {"clustered": True}, {"clustered": True, "strata": np.array([0, 1, 1, 0, 0, 1, 1])}
+    own, both = {"clusters": True}, {"clusters": True, "strata": np.array([0, 1, 1, 0, 0, 1, 1])}
     for of in ("all", "row", "col", "bi"):
         yield Case(f"{of}-clusters", (M,), {"of": of} | own)
         yield Case(f"{of}-strata", (M,), {"of": of} | (both if of == "row" else {"strata": np.arange(7) % 3}))
@@ -295,13 +295,13 @@ CASES = {
     "cluster_cell_errors": list(_cells_of_clusters()),
     "cluster_replicates": list(_redrawn()),
     "cluster_errors": list(_clusters({})),
-    "cluster_intervals": list(_clusters({"n_replicates": 21, "rng": 6})),
+    "cluster_intervals": list(_clusters({"n_resamples": 21, "rng": 6})),
     "paired_errors": list(_paired_without_draws()),
     "paired_replicates": list(_paired()),
     "metric_draws": list(
-        _drawn("n_draws", {"unit": {}} | {prior: {"prior": prior} for prior in ("perks", "jeffreys", "haldane")})
+        _drawn("n_resamples", {"unit": {}} | {prior: {"prior": prior} for prior in ("perks", "jeffreys", "haldane")})
     ),
-    "metric_intervals": list(_drawn("n_replicates", _INTERVALS)),
+    "metric_intervals": list(_drawn("n_resamples", _INTERVALS)),
     "replicate_intervals": list(_replicates()),
     "resample": list(_cases()),
     "standard_errors": list(_with_slopes()),

@@ -37,13 +37,13 @@ def run(tmp_path, monkeypatch, capsys):
 def test_json_is_what_compare_gives(run, name, clusters):
     more = ["--cluster", "patient"] if clusters else []
     status, out, err = run(
-        name, *COLUMNS, *more, "--only", "mcc", "recall", "--json", "--replicates", "500", "--seed", "3"
+        name, *COLUMNS, *more, "--only", "mcc", "recall", "--json", "--resamples", "500", "--seed", "3"
     )
     assert (status, err) == (0, "")
     facts = json.loads(out)
     assert facts["labels"] == ([1, 2, 10] if name == "n.csv" else ["cat", "dog", "eel"])
     T = uncertainty.paired_counts(FRAME.y, FRAME.a, FRAME.b, clusters=FRAME.patient if clusters else None)
-    wanted = uncertainty.compare(T, ["mcc", "recall"], n_replicates=500, rng=3)
+    wanted = uncertainty.compare(T, ["mcc", "recall"], n_resamples=500, rng=3)
     for metric, one in wanted.items():
         for field in ("first", "difference", "low", "high", "p_value", "n_undefined"):
             np.testing.assert_array_equal(facts["metrics"][metric][field], getattr(one, field))
@@ -55,7 +55,7 @@ def test_json_is_what_compare_gives(run, name, clusters):
 
 def test_groups(run):
     by = ["--by", "site", "--by", "run"]
-    status, out, _ = run("t.csv", *COLUMNS, *by, "--cluster", "patient", "--json", "--replicates", "100")
+    status, out, _ = run("t.csv", *COLUMNS, *by, "--cluster", "patient", "--json", "--resamples", "100")
     facts = json.loads(out)
     assert status == 0
     assert facts["by"] == ["site", "run"]
@@ -63,9 +63,9 @@ def test_groups(run):
     T = uncertainty.paired_counts(
         FRAME.y, FRAME.a, FRAME.b, groups={"site": FRAME.site, "run": FRAME.run}, clusters=FRAME.patient
     )
-    wanted = uncertainty.compare(T, "f1_macro", n_replicates=100)
+    wanted = uncertainty.compare(T, "f1_macro", n_resamples=100)
     assert [one["metrics"]["f1_macro"]["low"] for one in facts["groups"]] == wanted.low.tolist()
-    status, out, _ = run("t.csv", *COLUMNS, "--by", "site", "--only", "recall", "--replicates", "100")
+    status, out, _ = run("t.csv", *COLUMNS, "--by", "site", "--only", "recall", "--resamples", "100")
     assert "\nsite = 10\n" in out
     assert "recall eel" in out
     assert "Undefined or one per class: only a is correct in" in out
@@ -79,7 +79,7 @@ def test_a_table_and_a_sentence(run):
     assert lines[5].startswith("a has a higher accuracy than b (95 % between +0.")
     swapped = run("t.csv", "--true", "y", "--pred", "b", "--pred", "a")[1].splitlines()[5]
     assert swapped.startswith("a has a higher accuracy than b (95 % between -0.")
-    same = run("t.csv", "--true", "y", "--pred", "a", "--pred", "copy", "--level", "0.9")[1].splitlines()[5]
+    same = run("t.csv", "--true", "y", "--pred", "a", "--pred", "copy", "--confidence-level", "0.9")[1].splitlines()[5]
     said = "No difference in accuracy that could not be chance (90 % between +0.0000 and +0.0000, p 1): "
     assert same == said + "only a is correct in 0 samples, only copy in 0."
 
@@ -91,9 +91,9 @@ def test_a_table_and_a_sentence(run):
         (["--true", "y", "--pred", "a", "--pred", "a"], "--pred: both are a"),
         (["--pred", "a", "--pred", "b"], "required: --true"),
         ([*COLUMNS, "--only", "mmc"], "there is no metric 'mmc'; did you mean 'mcc'?"),
-        ([*COLUMNS, "--level", "95"], "must be a number between 0 and 1"),
-        ([*COLUMNS, "--level", "x"], "must be a number between 0 and 1"),
-        ([*COLUMNS, "--replicates", "1"], "must be at least 2"),
+        ([*COLUMNS, "--confidence-level", "95"], "must be a number between 0 and 1"),
+        ([*COLUMNS, "--confidence-level", "x"], "must be a number between 0 and 1"),
+        ([*COLUMNS, "--resamples", "1"], "must be at least 2"),
         (["--true", "y", "--pred", "a", "--pred", "none"], "none"),
     ],
 )

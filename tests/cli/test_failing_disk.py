@@ -16,7 +16,7 @@ from cmfast._files import partial_files
 
 TARGETS = "t,p,target\na,,60\nb,,40\nc,,50\n,a,50\n,b,50\n,c,50\n"
 TABLE = ["t.csv", "--true", "t", "--pred", "p"]
-FEW = ["--replicates", "40"]
+FEW = ["--resamples", "40"]
 COMMANDS = {  # outputs are what follows -o and --status
     "confusion to npy": ["confusion", *TABLE, "-o", "out.npy"],
     "confusion to npz": ["confusion", *TABLE, "-o", "out.npz"],

@@ -237,7 +237,7 @@ def test_ordered_categories_keep_their_order(run, form, monkeypatch):
     )
     places = [[SIZES.index(x) for x in some] for some in (y, p)]
     assert found["metrics"]["kappa_quadratic"] == cmfast.metrics.from_labels(*places, "kappa_quadratic")
-    options = ("--true", "y", "--pred", "p", "--pred", "q", "--only", "kappa_linear", "--replicates", "9", "--json")
+    options = ("--true", "y", "--pred", "p", "--pred", "q", "--only", "kappa_linear", "--resamples", "9", "--json")
     assert json.loads(run("compare", f"t.{form}", *options)[1])["labels"] == ["S", "M", "L", "a"]
 
 

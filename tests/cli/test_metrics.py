@@ -28,7 +28,7 @@ def csv(tmp_path):
 
 def test_labels_give_a_report(csv, capsys):
     assert cli.main(["metrics", str(csv), "--quiet", "--header"]) == 0
-    assert capsys.readouterr().out.rstrip() == str(metrics.report(M))
+    assert capsys.readouterr().out.rstrip() == str(metrics.classification_report(M))
 
 
 def test_json_is_what_compute_gives(csv, capsys):
@@ -113,7 +113,7 @@ def test_groups_as_tables(grouped, capsys):
     arguments, matrices = grouped
     assert cli.main(["metrics", *arguments]) == 0
     parts = capsys.readouterr().out.split("\n\n" + arguments[-1])
-    assert parts[1].split("\n", 1)[1].rstrip() == str(metrics.report(matrices[1])).rstrip()
+    assert parts[1].split("\n", 1)[1].rstrip() == str(metrics.classification_report(matrices[1])).rstrip()
     assert cli.main(["metrics", *arguments, "--only", "accuracy"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split() for line in lines[2:]] == [
@@ -204,11 +204,14 @@ def test_intervals_of_labels(csv, capsys):
     assert lines[5] == ["recall", "2", *(f"{x[2]:.4f}" for x in found["recall"][:3])]
     assert cli.main([*options, "--json", "--method", "wilson"]) == 2
     assert "another method for mcc" in capsys.readouterr().err
-    assert cli.main([*options[:5], "recall", "--interval", "--json", "--method", "wilson", "--level", ".9"]) == 0
+    assert (
+        cli.main([*options[:5], "recall", "--interval", "--json", "--method", "wilson", "--confidence-level", ".9"])
+        == 0
+    )
     said = json.loads(capsys.readouterr().out)
-    wanted = cmfast.uncertainty.interval(M, "recall", method="wilson", level=0.9)
+    wanted = cmfast.uncertainty.interval(M, "recall", method="wilson", confidence_level=0.9)
     assert said["ends"]["recall"]["low"] == wanted.low.tolist()
-    assert said["interval"] == {"method": "wilson", "level": 0.9, "replicates": 0}
+    assert said["interval"] == {"method": "wilson", "confidence_level": 0.9, "resamples": 0}
 
 
 def test_intervals_of_clusters(tmp_path, capsys):
@@ -222,7 +225,7 @@ def test_intervals_of_clusters(tmp_path, capsys):
     said = json.loads(capsys.readouterr().out)
     assert said["interval"]["clusters"] == 20
     M = cmfast.confusion_matrix(y, p, groups=patient)
-    found = cmfast.uncertainty.interval(M, ["mcc", "recall"], clustered=True)
+    found = cmfast.uncertainty.interval(M, ["mcc", "recall"], clusters=True)
     assert said["metrics"]["mcc"] == cmfast.metrics.mcc(M.sum(0))
     assert said["ends"]["mcc"]["low"] == found["mcc"].low
     np.testing.assert_array_equal(said["ends"]["recall"]["high"], found["recall"].high)
@@ -230,7 +233,7 @@ def test_intervals_of_clusters(tmp_path, capsys):
     text = capsys.readouterr().out
     assert text.startswith("95% intervals by bca, 10,000 replicates, of 40 clusters;")
     own = cmfast.confusion_matrix(y[site == 1], p[site == 1], groups=patient[site == 1])
-    inside = cmfast.uncertainty.interval(own, "mcc", clustered=True)
+    inside = cmfast.uncertainty.interval(own, "mcc", clusters=True)
     assert f"{inside.low:.4f}" in text.partition("site = 1")[2]
     assert cli.main([*options[:5], "mcc", "--cluster", "patient"]) == 2
     assert "--cluster belongs to --interval" in capsys.readouterr().err

@@ -38,7 +38,7 @@ def served(tmp_path):
 def test_matrices_of_a_url_are_resampled(served, tmp_path, capsys):
     pytest.importorskip("aiohttp")
     out, local = tmp_path / "out.npy", tmp_path / "local.npy"
-    argv = ["--replicates", "5", "--seed", "3", "--quiet"]
+    argv = ["--resamples", "5", "--seed", "3", "--quiet"]
     assert cli.main(["resample", f"{served}/M.npy", "-o", str(out), *argv]) == 0
     assert cli.main(["resample", str(tmp_path / "served" / "M.npy"), "-o", str(local), *argv]) == 0
     assert out.read_bytes() == local.read_bytes()

@@ -41,7 +41,7 @@ def test_metrics_and_matrices_are_in_the_order_that_is_given(csv, capsys, recwar
     assert M["labels"] == ORDER
     assert M["matrix"] == skm.confusion_matrix(TRUTH, GUESS, labels=ORDER).tolist()
     compared = said(["compare", csv, "--true", "y", "--pred", "a", "--pred", "b", "--order", *ORDER, "--only",
-                     "kappa_linear", "--replicates", "200"], capsys)  # fmt: skip
+                     "kappa_linear", "--resamples", "200"], capsys)  # fmt: skip
     assert KAPPA in [pytest.approx(x, rel=1e-9) for x in numbers(compared)]
     assert not [w for w in recwarn if "order of the classes" in str(w.message)]
 
@@ -91,7 +91,7 @@ def test_an_order_that_is_none_is_refused(csv, capsys):
 
 @pytest.mark.parametrize("command", ["metrics", "compare"])
 def test_a_metric_that_was_named_warns_where_nobody_gave_the_order(csv, tmp_path, command, capsys):
-    columns = ["--true", "y", "--pred", "a", *(["--pred", "b", "--replicates", "100"] if command == "compare" else [])]
+    columns = ["--true", "y", "--pred", "a", *(["--pred", "b", "--resamples", "100"] if command == "compare" else [])]
     for path, only, warns in (
         (csv, "kappa_linear", True),
         (csv, "mcc", False),

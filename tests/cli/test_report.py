@@ -17,7 +17,7 @@ FRAME = pd.DataFrame({
     "site": RNG.choice([9, 10], 300), "run": RNG.choice(["u", "v"], 300),
 })  # fmt: skip
 X, P = RNG.normal(size=(300, 2)), RNG.dirichlet(np.ones(3), 300)
-FEW = ["--replicates", "50"]
+FEW = ["--resamples", "50"]
 
 
 @pytest.fixture
@@ -42,7 +42,7 @@ def test_the_page_is_that_of_the_function(run, tmp_path, name):
     assert (status, err) == (0, "")
     wanted = cmfast.report(
         FRAME.y, {"a": FRAME.a, "b": FRAME.b}, groups={"site": FRAME.site, "run": FRAME.run}, embeddings=X, scores=P,
-        title="T", rng=3, n_replicates=50,
+        title="T", rng=3, n_resamples=50,
     )  # fmt: skip
     assert (tmp_path / "r.html").read_text(encoding="utf-8") == wanted.html
     assert json.loads(out) == json.loads(json.dumps(wanted.to_dict()))

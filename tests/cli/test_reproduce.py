@@ -32,7 +32,7 @@ BRIEF = training.NormalizationSettings(repeats=3, levels=(10.0, 0.1), epochs=1, 
 SMALL = {  # what makes each quicker than quick
     "glossary": {"n": 2000},
     "conformal": {"settings": FEW},
-    "uncertainty": {"n_replicates": 200},
+    "uncertainty": {"n_resamples": 200},
     "contingency": {
         "settings": ContingencySettings(runs=2, epochs=4, rates=(0.1,), pair_runs=1, tracked=2, n_ratios=3)
     },

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.papers
 SMALL = {  # what makes each quicker than quick
     "glossary": {"n": 2000},
     "conformal": {"settings": ConformalSettings(seeds=2, epochs=4, rounds=2)},
-    "uncertainty": {"n_replicates": 200},
+    "uncertainty": {"n_resamples": 200},
     "contingency": {
         "settings": ContingencySettings(runs=2, epochs=4, rates=(0.1,), pair_runs=1, tracked=2, n_ratios=3)
     },

@@ -42,36 +42,36 @@ def drawn(capsys, name, *options):
 
 @pytest.mark.parametrize("block_mb", ["256", "0.001"])
 def test_replicates_are_those_of_the_function_in_blocks_or_at_once(block_mb, files, capsys):
-    small = ("--replicates", "20", "--block-mb", block_mb)
+    small = ("--resamples", "20", "--block-mb", block_mb)
     for name, given in (("in.npy", M), ("one.npy", M[0]), ("nested.npy", np.load("nested.npy"))):
         found = drawn(capsys, name, *small)
         assert found.dtype == np.int64
-        np.testing.assert_array_equal(found, resample(given, n_replicates=20))
+        np.testing.assert_array_equal(found, resample(given, n_resamples=20))
     np.testing.assert_array_equal(
         drawn(capsys, "in.npy", *small, "--scheme", "row_multinomial", "--seed", "5"),
-        resample(M, n_replicates=20, scheme="row_multinomial", rng=5),
+        resample(M, n_resamples=20, scheme="row_multinomial", rng=5),
     )
-    np.testing.assert_array_equal(drawn(capsys, "in.npy", *small, "--n", "50"), resample(M, n_replicates=20, n=50))
+    np.testing.assert_array_equal(drawn(capsys, "in.npy", *small, "--n", "50"), resample(M, n_resamples=20, n=50))
 
 
 def test_tables_and_counts(files, capsys):
-    wanted = resample(M, n_replicates=4)
+    wanted = resample(M, n_resamples=4)
     np.testing.assert_array_equal(
-        drawn(capsys, "table.parquet", "--cells", "cells", "--replicates", "4"), wanted.reshape(7, 4, 3, 3)
+        drawn(capsys, "table.parquet", "--cells", "cells", "--resamples", "4"), wanted.reshape(7, 4, 3, 3)
     )
     assert cli.main(["confusion", "labels.csv", "--json"]) == 0
     (files / "counts.json").write_text(capsys.readouterr().out)
-    np.testing.assert_array_equal(drawn(capsys, "counts.json", "--replicates", "4"), wanted[0])
+    np.testing.assert_array_equal(drawn(capsys, "counts.json", "--resamples", "4"), wanted[0])
 
 
 def test_what_is_printed(files, capsys):
-    status, out, _ = run(capsys, "in.npy", "-o", "out.npy", "--replicates", "20")
+    status, out, _ = run(capsys, "in.npy", "-o", "out.npy", "--resamples", "20")
     assert (status, out) == (0, "out.npy: 20 replicates of 7 matrices 3 x 3, multinomial, seed 0\n")
     status, out, _ = run(capsys, "one.npy", "-o", "more.npy", "--json", "--n", "9")
     facts = {
         "output": "more.npy",
         "shape": [1000, 3, 3],
-        "replicates": 1000,
+        "resamples": 1000,
         "scheme": "multinomial",
         "n": 9,
         "seed": 0,
@@ -84,7 +84,7 @@ def test_a_matrix_that_cannot_be_drawn_from_is_told_and_spoils_no_other(block_mb
     bad = M.astype(float)
     bad[2, 0, 0] = 0.5
     np.save("bad.npy", bad)
-    options = ("-o", "out.npy", "--replicates", "20", "--block-mb", block_mb)
+    options = ("-o", "out.npy", "--resamples", "20", "--block-mb", block_mb)
     status, _, err = run(capsys, "bad.npy", *options)
     assert status == 1
     assert len(err.splitlines()) == 1
@@ -92,7 +92,7 @@ def test_a_matrix_that_cannot_be_drawn_from_is_told_and_spoils_no_other(block_mb
     assert "(first: 2)" in err
     assert "--n, the number of samples in a replicate" in err
     found, fine = np.load("out.npy"), np.arange(7) != 2
-    np.testing.assert_array_equal(found[fine], resample(M, n_replicates=20)[fine])
+    np.testing.assert_array_equal(found[fine], resample(M, n_resamples=20)[fine])
     assert not found[2].any()
 
 
@@ -103,7 +103,7 @@ def test_a_matrix_that_cannot_be_drawn_from_is_told_and_spoils_no_other(block_mb
         (("in.npy", "-o", "in.npy", "--force"), "is the input itself"),
         (("in.npy", "-o", "one.npy"), "one.npy: exists already, give --force"),
         (("in.npy", "-o", "out.npy", "--n", "9", "--scheme", "row_multinomial"), "--n does not belong to --scheme"),
-        (("in.npy", "-o", "out.npy", "--replicates", "0"), "must be an integer of at least 1"),
+        (("in.npy", "-o", "out.npy", "--resamples", "0"), "must be an integer of at least 1"),
         (("gone.npy", "-o", "out.npy"), "gone.npy: no such file"),
         (("flat.npy", "-o", "out.npy"), "flat.npy: must hold square matrices (..., C, C), but its shape is (2, 3)"),
         (("counts.json", "-o", "out.npy", "--cells", "a"), "--cells belongs to a table"),

@@ -207,7 +207,7 @@ def test_classes_with_the_names_of_the_report(run, names):
         assert (status, err) == (0, "")
         for name in names:
             assert re.search(rf"(^|\s)'*{name}'*(\s|$)", out), out
-    report = metrics.report([[3, 1], [2, 4]], class_names=names)
+    report = metrics.classification_report([[3, 1], [2, 4]], display_labels=names)
     assert len(report.rows) == 4
     rows = list(report.rows.values())
     assert rows[0][:2] == (3 / 5, 3 / 4)

@@ -348,7 +348,9 @@ def test_one_group_and_its_report(make):
         one = counts.group(key)
         assert (one.labels, one.groups, one.matrix.tolist()) == (counts.labels, None, counts.matrix[k].tolist())
         names = list(map(str, counts.labels))
-        assert str(one.report(undefined="nan")) == str(metrics.report(one.matrix, class_names=names, undefined="nan"))
+        assert str(one.classification_report(undefined="nan")) == str(
+            metrics.classification_report(one.matrix, display_labels=names, undefined="nan")
+        )
         one.update(make([0]), make([1]))
     assert counts == cmfast.ConfusionCounts.from_json(counts.to_json())
     assert counts.n_samples == 4
@@ -356,8 +358,8 @@ def test_one_group_and_its_report(make):
         counts.group(("c", 1))
     with pytest.raises(TypeError, match="key must be one of"):
         counts.group(["a", 1])
-    with pytest.raises(ValueError, match=r"there are groups; give counts.group\(key\).report\(\)"):
-        counts.report()
+    with pytest.raises(ValueError, match=r"there are groups; give counts.group\(key\).classification_report\(\)"):
+        counts.classification_report()
     with pytest.raises(TypeError, match="there are no groups"):
         one.group("a")
 
@@ -390,18 +392,19 @@ def test_classes_by_their_labels():
 
 
 @pytest.mark.parametrize("labels", [[0, 1], [-1, 1], [1, 0], [0], [1], [-1], [False, True]])
-@pytest.mark.parametrize("positive", [0, 1])
-def test_which_of_two_integers_is_positive(labels, positive):
+@pytest.mark.parametrize("least", [False, True])
+def test_which_of_two_integers_is_positive(labels, least):
+    pos_label = min(labels) if least else None
     y = np.array([labels[k] for k in (0, -1, -1, 0, 0)])
     p = np.array([labels[k] for k in (0, -1, 0, 0, -1)])
     counts = ConfusionCounts.from_labels(y, p)
-    want = metrics.from_labels(y, p, ["f1_binary", "recall"], positive=positive)
-    found = counts.compute(["f1_binary", "recall"], positive=positive)
+    want = metrics.from_labels(y, p, ["f1_binary", "recall"], pos_label=pos_label)
+    found = counts.compute(["f1_binary", "recall"], pos_label=pos_label)
     assert {name: value.tolist() for name, value in found.items()} == {n: v.tolist() for n, v in want.items()}
-    assert counts.table(["f1_binary", "recall"], positive=positive)["recall"].tolist() == want["recall"].tolist()
+    assert counts.table(["f1_binary", "recall"], pos_label=pos_label)["recall"].tolist() == want["recall"].tolist()
     assert counts.compute("f1_binary", pos_label=1) == metrics.from_labels(y, p, "f1_binary", pos_label=1)
     declared = ConfusionCounts.from_labels(y, p, labels=labels)  # whatever their order
-    assert len(labels) < 2 or declared.compute("f1_binary", positive=positive) == want["f1_binary"]
+    assert len(labels) < 2 or declared.compute("f1_binary", pos_label=pos_label) == want["f1_binary"]
 
 
 def test_integers_that_do_not_say_which_is_positive():
@@ -412,7 +415,7 @@ def test_integers_that_do_not_say_which_is_positive():
                 ask(["accuracy", "f1_binary"])
             assert "accuracy" in ask(["accuracy"])
     counts = ConfusionCounts.from_labels(y, p)
-    assert counts.compute("f1_binary", pos_label=1) == counts.compute("f1_binary", positive=0) == 2 / 3
+    assert counts.compute("f1_binary", pos_label=1) == 2 / 3
     assert counts.compute("f1_binary", pos_label=2) == 0.5
     assert ConfusionCounts(n_classes=2).update([0, 1, 1], [0, 1, 0]).compute("recall_binary") == 0.5
 
@@ -424,13 +427,13 @@ def test_tables_and_reports_of_some_classes():
     assert table["class"].tolist() == ["dog", "cat"] * 2
     assert table["recall"].tolist() == [0, 1, 1, 0]
     assert table["recall_macro"].tolist() == [0.5, 0.5, 1, 1]
-    report = cmfast.ConfusionCounts.from_labels(y, p).report(average_over=["dog", "ant"])
+    report = cmfast.ConfusionCounts.from_labels(y, p).classification_report(average_over=["dog", "ant"])
     assert list(report.rows) == ["dog", "ant", "macro", "weighted"]
     assert report.rows["macro"][1] == 0.75
     two = cmfast.ConfusionCounts.from_labels(["n", "y"], ["y", "y"])
     assert two.table("recall_binary", pos_label="n")["recall_binary"].tolist() == [0]
     with pytest.raises(ValueError, match=r"average_over must be of the classes \['ant', 'cat', 'dog'\], got 'cow'"):
-        cmfast.ConfusionCounts.from_labels(y, p).report(average_over=["cow"])
+        cmfast.ConfusionCounts.from_labels(y, p).classification_report(average_over=["cow"])
 
 
 def test_text_that_has_nothing_in_common_warns():

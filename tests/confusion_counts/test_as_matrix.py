@@ -19,15 +19,15 @@ FUNCTIONS = {
     "bi_normalize": cmfast.bi_normalize,
     "compute": lambda M: metrics.compute(M, ["mcc", "recall", "f1_macro"]),
     "f1": metrics.f1,
-    "interval": lambda M: uncertainty.interval(M, ["mcc", "recall"], n_replicates=50),
+    "interval": lambda M: uncertainty.interval(M, ["mcc", "recall"], n_resamples=50),
     "ipf": cmfast.ipf,
     "kl_divergence": lambda M: cmfast.kl_divergence(M, M + 1 if isinstance(M, np.ndarray) else M.matrix + 1),
     "margins": metrics.margins,
     "mcc": metrics.mcc,
     "normalize": lambda M: cmfast.normalize(M, "true"),
     "overlap": lambda M: cmfast.overlap(M, M),
-    "posterior": lambda M: uncertainty.posterior(M, "mcc", n_draws=50),
-    "resample": lambda M: uncertainty.resample(M, n_replicates=3),
+    "posterior": lambda M: uncertainty.posterior(M, "mcc", n_resamples=50),
+    "resample": lambda M: uncertainty.resample(M, n_resamples=3),
     "standard_error": lambda M: uncertainty.standard_error(M, "f1"),
     "support": cmfast.support,
 }
@@ -82,8 +82,8 @@ def test_the_positive_class_is_that_of_compute():
 def test_methods_are_the_functions():
     assert_same_bits(COUNTS.bi_normalize(), cmfast.bi_normalize(COUNTS.matrix))
     assert_same_bits(GROUPED.bi_normalize(tol=1e-6), cmfast.bi_normalize(GROUPED.matrix, tol=1e-6))
-    got = COUNTS.interval("mcc", n_replicates=50, rng=3)
-    want = uncertainty.interval(COUNTS.matrix, "mcc", n_replicates=50, rng=3)
+    got = COUNTS.interval("mcc", n_resamples=50, rng=3)
+    want = uncertainty.interval(COUNTS.matrix, "mcc", n_resamples=50, rng=3)
     assert (got.low, got.high) == (want.low, want.high)
     with pytest.raises(ValueError, match=r"^ConfusionCounts\.interval: pos_label must be None for other than two"):
         COUNTS.interval("mcc", pos_label="cat")

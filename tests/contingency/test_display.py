@@ -6,7 +6,7 @@ import pytest
 from optional import torch
 
 from cmfast import contingency
-from cmfast.contingency import PathDisplay, SurfaceDisplay
+from cmfast.display import PathDisplay, SurfaceDisplay
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt

@@ -111,7 +111,7 @@ FOUND = [
     one_call(
         "metrics.from_sums", d=np.ones(3), t=np.ones(3), p=np.ones(3), bands=np.ones(3), tops=np.ones(3), names="tss"
     ),
-    one_call("contingency.PathDisplay.from_matrices", M=np.array([[[1e308, 1.0], [np.inf, 3.0]], M]), metric="f1"),
+    one_call("display.PathDisplay.from_matrices", M=np.array([[[1e308, 1.0], [np.inf, 3.0]], M]), metric="f1"),
     one_call("geometric_confusion_matrix", y_true=np.full(4, 2**63 - 1)),
     one_call("sparse_histogram", groups=np.full(4, 2**63 - 1)),
     one_call("Grid.scaled", factor=1e-320),
@@ -119,17 +119,17 @@ FOUND = [
     one_call("Grid.shifted", fraction=-1e308),
     one_call("metrics.defined", name="nonsense"),
     one_call("metrics.defined", name=torch.ones(2, 2)),
-    one_call("metrics.report", M=[[1, 2], [3]]),
+    one_call("metrics.classification_report", M=[[1, 2], [3]]),
     one_call("Support.explain", index=torch.ones(2, 2)),
     one_call("Support.explain", index="\x1b[31m"),
     one_call("geometric_confusion_matrix", y_true=np.full(4, 2**30 - 2)),
     one_call("contingency.learning_path", "torch", M=np.arange(1, 101, dtype="f4").reshape(4, 5, 5)),
     one_call("contingency.imbalance_sensitivity", r=torch.ones(2, requires_grad=True)),
-    one_call("metrics.report", class_names=np.array(2)),
-    one_call("metrics.report", class_names=np.array([["a", "b"], ["c", "d"]])),
+    one_call("metrics.classification_report", display_labels=np.array(2)),
+    one_call("metrics.classification_report", display_labels=np.array([["a", "b"], ["c", "d"]])),
     one_call("confusion_matrix", n_groups=2**53),
     one_call("confusion_matrix", n_groups=2**62),
-    one_call("contingency.PathDisplay.from_matrices", M=np.ones((0, 3, 2, 2)), metric="f1"),
+    one_call("display.PathDisplay.from_matrices", M=np.ones((0, 3, 2, 2)), metric="f1"),
 ]
 
 

@@ -25,7 +25,7 @@ FLOORS = [
     r"cmfast\.(cli|compat|nn|_reproduce|_warmup|_build_machine_code|__main__)\b",
     r"cmfast$",
     r"cmfast\._report\b",
-    r"cmfast\.display\b",
+    r"cmfast\.(display|results)\b",
     rf"cmfast\.({ANY})\b",
     r"cmfast\.(_core|_files|_pages)\b",
     rf"cmfast\.kernels\.(cpu|cuda)\.({ANY})\b",
@@ -38,8 +38,9 @@ FOR_TYPES_ALONE = {  # imports at run time when they are first asked for
     "cmfast.confusion_counts._counts": {
         "cmfast.display",
         "cmfast.display._class_order",
-        "cmfast.uncertainty",
+        "cmfast.results",
     },
+    "cmfast.results": {"cmfast._report"},
 }
 
 

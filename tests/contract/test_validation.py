@@ -152,7 +152,9 @@ def test_same_words_on_every_backend(name, array):
 def takes_sparse(name, array):
     """Whether it takes a square matrix of scipy.sparse: metrics.compute, what is one name of it, bi_normalize."""
     of_names = ENTRIES[name].of(np.asarray).__module__ == "cmfast.metrics._functions"
-    others = {f"metrics.{other}" for other in ("collapse", "compute", "defined", "fbeta", "margins", "report")}
+    others = {
+        f"metrics.{other}" for other in ("collapse", "compute", "defined", "fbeta", "margins", "classification_report")
+    }
     return array == "M" and (of_names or name in others or name == "bi_normalize")
 
 
@@ -181,7 +183,7 @@ DIFFERENTIABLE = {
     "normalize", "importance_weights", "bi_normalize", "ipf", "ras", "overlap", "l1_distance", "kl_divergence",
     "metrics.tau_weighted", "estimate_for_target",
 }  # fmt: skip
-WITHOUT_GRADIENTS = {f"metrics.{name}" for name in ("collapse", "kappa", "margins", "report")}
+WITHOUT_GRADIENTS = {f"metrics.{name}" for name in ("collapse", "kappa", "margins", "classification_report")}
 
 
 def propagates(name, array):
@@ -238,29 +240,32 @@ OF_RESULTS = (
     "Support",
     "Projection",
     "conformal.CcmCounts",
-    "conformal.CcmDisplay",
+    "display.CcmDisplay",
     "conformal.CoverageCounts",
-    "conformal.PredictionSets",
+    "PredictionSets",
     "conformal.ScoreHistogram",
     "conformal.ccm",
     "conformal.coverage_confusion",
     "conformal.rank_clients",
     "contingency",
     "display.CellsDisplay.plot",
+    "display.ComparisonDisplay",
+    "display.PathDisplay",
+    "display.SurfaceDisplay",
     "display.DifferenceDisplay",
     "display.GcmDisplay",
     "display.StripDisplay.plot",
     "gcm",
     "diagnose",
     "min_overlap",
-    "uncertainty.Comparison",
+    "Comparison",
     "uncertainty.PairedCounts",
     "uncertainty.compare",
     "uncertainty.equivalence",
     "uncertainty.mcnemar",
 )
 IN_STEPS = ("geometric_confusion_matrix", "width_curve", "Grid.regular")
-OF_OTHERS = (*OF_RESULTS, *IN_STEPS, "metrics.Report")
+OF_OTHERS = (*OF_RESULTS, *IN_STEPS, "ClassificationReport")
 AT_ONCE = [name for name in ENTRIES if not (name.startswith(OF_OTHERS) or name.endswith(".explain"))]
 
 
@@ -501,7 +506,7 @@ def test_words_of_inner_functions_have_the_outer_name(function, part, monkeypatc
 
 HUGE = {
     "confusion_matrix": {"n_classes": 10**12},
-    "uncertainty.resample": {"n_replicates": 10**17},
+    "uncertainty.resample": {"n_resamples": 10**17},
     "conformal.threshold": {"n_classes": 10**17},
     "metrics.label_margins": {"n_classes": 10**17},
     "metrics.from_labels": {"n_classes": 10**17},

@@ -123,12 +123,12 @@ def test_draws_of_many():
     needs(20)
     n = ELEMENTS // 4 + 2
     M = xp.zeros((2, 2), np.int64) + np.int64(3)
-    drawn = cmfast.uncertainty.resample(M, n_replicates=n, rng=1).reshape(n, 4)
+    drawn = cmfast.uncertainty.resample(M, n_resamples=n, rng=1).reshape(n, 4)
     totals = drawn.sum(axis=1)
     assert (device.host(totals.min()), device.host(totals.max())) == (12, 12)
     # The last ones depend on their number alone, as in a second call for fewer of them, and on the host.
     few = min(n, 1000)
     assert (
         device.host(drawn[:few]).tolist()
-        == cmfast.uncertainty.resample(np.full((2, 2), 3), n_replicates=few, rng=1).reshape(few, 4).tolist()
+        == cmfast.uncertainty.resample(np.full((2, 2), 3), n_resamples=few, rng=1).reshape(few, 4).tolist()
     )

@@ -97,12 +97,12 @@ def test_every_function_of_batches_gives_the_bits_of_numpy(name):
         (partial(metrics.most_confused, by="rate"), ()),
         (metrics.collapse, (["a", "b", "a"],)),
         (uncertainty.standard_error, ()),
-        (partial(uncertainty.resample, n_replicates=9, rng=3), ()),
-        (partial(uncertainty.resample, n_replicates=9, scheme="expected_rounded"), ()),
-        (partial(uncertainty.interval, n_replicates=40, on_failure="ignore"), (["mcc", "recall"],)),
-        (partial(uncertainty.interval, n_replicates=40, method="posterior", on_failure="ignore"), ("mcc",)),
-        (partial(uncertainty.interval, n_replicates=40, of="bi"), ()),
-        (partial(uncertainty.posterior, n_draws=40), ("f1_macro",)),
+        (partial(uncertainty.resample, n_resamples=9, rng=3), ()),
+        (partial(uncertainty.resample, n_resamples=9, scheme="expected_rounded"), ()),
+        (partial(uncertainty.interval, n_resamples=40, on_failure="ignore"), (["mcc", "recall"],)),
+        (partial(uncertainty.interval, n_resamples=40, method="posterior", on_failure="ignore"), ("mcc",)),
+        (partial(uncertainty.interval, n_resamples=40, of="bi"), ()),
+        (partial(uncertainty.posterior, n_resamples=40), ("f1_macro",)),
     ],
     ids=lambda x: getattr(x, "__name__", None) or getattr(x, "func", type).__name__,
 )
@@ -185,14 +185,14 @@ def test_tables_of_several_labels(chunks):
 
 
 def test_clusters_are_in_one_chunk():
-    several = {"n_replicates": 40, "clustered": True, "on_failure": "ignore"}
+    several = {"n_resamples": 40, "clusters": True, "on_failure": "ignore"}
     for chunks in CHUNKS:
         stacked = {"M": np.stack([COUNTS, COUNTS + 1, COUNTS + 5], 2)}
         assert_as_numpy(lambda M: uncertainty.interval(M, "mcc", **several), stacked, chunks)
         assert_as_numpy(lambda M: uncertainty.interval(M, of="row", **several), stacked, chunks)
-    assert_as_numpy(lambda M: uncertainty.standard_error(M, "accuracy", clustered=True), {"M": np.stack([M, M + 1], 2)})
+    assert_as_numpy(lambda M: uncertainty.standard_error(M, "accuracy", clusters=True), {"M": np.stack([M, M + 1], 2)})
     with pytest.raises(ValueError, match=r"M must be in one chunk along the last 3 axes; give M\.rechunk\({-3: -1, -2"):
-        uncertainty.standard_error(lazy(M, (3, 1)), "accuracy", clustered=True)
+        uncertainty.standard_error(lazy(M, (3, 1)), "accuracy", clusters=True)
 
 
 def test_batches_of_unknown_size():
@@ -285,7 +285,7 @@ def test_bad_matrices_are_reported_by_the_task():
          r"metrics\.roc_auc: y_true must be in one chunk along the last axis; give y_true\.rechunk\({-1: -1}\)"),
         (lambda: metrics.mcc(lazy(M), undefined="no"), "metrics.mcc: undefined must be"),
         (lambda: metrics.compute(lazy(M), ["no"]), "metrics.compute: "),
-        (lambda: uncertainty.resample(lazy(M)[lazy(M)[:, 0, 0, 0] > 20], n_replicates=2),
+        (lambda: uncertainty.resample(lazy(M)[lazy(M)[:, 0, 0, 0] > 20], n_resamples=2),
          r"uncertainty\.resample: M must be of known size; call M\.compute_chunk_sizes\(\)"),
         (lambda: uncertainty.interval(lazy(M), "mcc", strata=lazy(M)), "uncertainty.interval: strata must be without"),
         (lambda: metrics.mcc(da.ones((4, 3), chunks=2)[da.ones(4, chunks=2) > 0]),
@@ -299,8 +299,8 @@ def test_what_is_refused(of, text):
 
 def test_draws_of_a_generator_are_made_once():
     M = COUNTS[:, 0]
-    found = uncertainty.resample(lazy(M), n_replicates=3, rng=np.random.default_rng(6))
-    assert_same_bits(found.compute(), uncertainty.resample(M, n_replicates=3, rng=np.random.default_rng(6)))
+    found = uncertainty.resample(lazy(M), n_resamples=3, rng=np.random.default_rng(6))
+    assert_same_bits(found.compute(), uncertainty.resample(M, n_resamples=3, rng=np.random.default_rng(6)))
     uncertainty.interval(never(M), "mcc")
     uncertainty.posterior(never(M), "mcc")
 
@@ -309,27 +309,31 @@ def test_draws_of_a_generator_are_made_once():
 def test_draws_on_every_scheduler(scheduler):
     M = lazy(COUNTS, (3, 1))
     (found, drawn) = dask.compute(
-        uncertainty.interval(M, ["mcc", "recall"], n_replicates=60, on_failure="ignore"),
-        uncertainty.resample(M, n_replicates=60),
+        uncertainty.interval(M, ["mcc", "recall"], n_resamples=60, on_failure="ignore"),
+        uncertainty.resample(M, n_resamples=60),
         scheduler=scheduler,
     )
-    want = uncertainty.interval(COUNTS, ["mcc", "recall"], n_replicates=60, on_failure="ignore")
-    assert (found.method, found.level, found.n_replicates) == (want.method, want.level, want.n_replicates)
+    want = uncertainty.interval(COUNTS, ["mcc", "recall"], n_resamples=60, on_failure="ignore")
+    assert (found.method, found.confidence_level, found.n_resamples) == (
+        want.method,
+        want.confidence_level,
+        want.n_resamples,
+    )
     for one, other in zip(leaves(found), leaves(want), strict=True):
         assert_same_bits(one, other)
-    assert_same_bits(drawn, uncertainty.resample(COUNTS, n_replicates=60))
+    assert_same_bits(drawn, uncertainty.resample(COUNTS, n_resamples=60))
 
 
 def test_few_clusters_are_doubted_once_and_few_samples_where_they_are():
     M = np.stack([COUNTS, COUNTS], 2)
     with pytest.warns(cmfast.DiagnosticWarning, match="fewer than 12 clusters") as caught:
-        found = uncertainty.interval(lazy(M, (2, 1)), "mcc", clustered=True, n_replicates=9)
+        found = uncertainty.interval(lazy(M, (2, 1)), "mcc", clusters=True, n_resamples=9)
     assert len(caught) == 1
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         found.low.compute()
     of_one_mistake = COUNTS[:, 0] * 0 + 20 * np.eye(3, dtype=int) + np.eye(3, k=2, dtype=int)
-    few = uncertainty.interval(lazy(of_one_mistake, (4,)), "accuracy", n_replicates=9)
+    few = uncertainty.interval(lazy(of_one_mistake, (4,)), "accuracy", n_resamples=9)
     with pytest.warns(cmfast.DiagnosticWarning) as caught:
         few.low.compute()
     assert len(caught) == 2

@@ -135,8 +135,8 @@ def test_whatever_is_drawn_or_made_of_chunks_has_the_same_bits_where_a_worker_di
     M = RNG.integers(1, 60, (40, 3, 3, 3))
     counts = da.from_array(M, chunks=(2, 2, 3, 3))
     once = tmp_path / "died"
-    found = uncertainty.interval(fatal(counts, once, (13, 1, 0, 0)), "mcc", n_replicates=50)
-    assert_same_bits(client.compute(found.low).result(), uncertainty.interval(M, "mcc", n_replicates=50).low)
+    found = uncertainty.interval(fatal(counts, once, (13, 1, 0, 0)), "mcc", n_resamples=50)
+    assert_same_bits(client.compute(found.low).result(), uncertainty.interval(M, "mcc", n_resamples=50).low)
     assert once.exists()
     (points,) = lazy(X)
     again = tmp_path / "again"
@@ -177,7 +177,7 @@ def test_draws_that_are_given_up_leave_nothing(client):
 
     before = held()
     M = da.from_array(RNG.integers(1, 60, (40, 8, 8)), chunks=(1, 8, 8))
-    future = client.compute(uncertainty.resample(M, n_replicates=20_000))
+    future = client.compute(uncertainty.resample(M, n_resamples=20_000))
     while held() == before:
         time.sleep(0.01)
     future.cancel()

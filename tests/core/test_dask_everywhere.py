@@ -42,10 +42,10 @@ REFUSED = {
     "PcaAccumulator.update": 'a stream; of Dask arrays there is pca(..., precision="exact")',
     "contingency.convex_hull": HOST,
     "contingency.learning_path": HOST,
-    "contingency.PathDisplay.from_matrices": PICTURE,
-    "conformal.CcmDisplay.from_sets": PICTURE,
+    "display.PathDisplay.from_matrices": PICTURE,
+    "display.CcmDisplay.from_sets": PICTURE,
     "report": PICTURE,
-    "metrics.report": PICTURE,
+    "metrics.classification_report": PICTURE,
     "display.ConfusionDisplay.from_matrix": PICTURE,
     "display.ConfusionDisplay.from_predictions": PICTURE,
     "display.ConfusionDisplay.compare": PICTURE,
@@ -64,8 +64,8 @@ STAY = {
 }
 OF_SETS = {  # arrays of another call are Dask's too; tests/core/test_dask_conformal.py has them
     "conformal.coverage_confusion",
-    "conformal.PredictionSets.coverage",
-    "conformal.PredictionSets.coverage_by_size",
+    "PredictionSets.coverage",
+    "PredictionSets.coverage_by_size",
 }
 # What merges samples; all others take a batch, block by block.
 SAMPLES = {

@@ -93,7 +93,7 @@ def paired(chunks):
 @pytest.mark.parametrize("chunks", [300, 41])
 def test_tests_of_paired_counts(chunks):
     (later, now), (other, too) = paired(chunks), paired(chunks)
-    options = {"n_replicates": 60}
+    options = {"n_resamples": 60}
     for test in (uncertainty.mcnemar, uncertainty.bowker, uncertainty.stuart_maxwell):
         assert str(test(later).compute()) == str(test(now))
     with warnings.catch_warnings():

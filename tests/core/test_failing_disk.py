@@ -60,7 +60,7 @@ def test_counts_are_saved_whole_or_not_at_all(suffix, folder):
 
 @pytest.mark.exhaustive
 def test_a_report_is_saved_whole_or_not_at_all(folder):
-    page = cmfast.report([0, 1, 1, 0] * 10, [0, 1, 0, 0] * 10, n_replicates=50)
+    page = cmfast.report([0, 1, 1, 0] * 10, [0, 1, 0, 0] * 10, n_resamples=50)
     assert_whole(job(lambda: page.save("page.html"), "page.html"), folder)
 
 

@@ -126,7 +126,7 @@ def test_draws_have_the_bits_of_the_cpu(scheme):
     import cupy
 
     counts = np.random.default_rng(3).integers(0, 10 ** np.arange(1, 9)[:, None, None], (8, 6, 6))
-    options = {"n_replicates": 20_000, "scheme": scheme}
+    options = {"n_resamples": 20_000, "scheme": scheme}
     on_cuda = cmfast.uncertainty.resample(cupy.asarray(counts), **options)
     assert_same_bits(on_cuda.get(), cmfast.uncertainty.resample(counts, **options))
 

@@ -14,6 +14,7 @@ import on_cuda_host  # noqa: F401  # lets the package take its arrays
 import pytest
 from processes import ROOT
 
+import cmfast
 from cmfast.kernels.cuda._core import module
 
 pytestmark = [
@@ -237,6 +238,10 @@ def test_sums_of_the_whole_are_checked(gpu):
     margins = counts, counts.sum(2), counts.sum(1)
     thresholds = np.zeros(51), np.full((51, 2, 2), 5)
     draws = np.repeat(counts[:, None], 4, axis=1)
+    X = rng.normal(size=(500, 1))
+    cells = cmfast.cell_counts(*map(there, (X, y, p)), grid=cmfast.Grid([0.0], [0.2]))
+    overlaps, (i, j, a) = cmfast.gcm(cells, ["all", "row", "bi"], **gpu.SMOOTHED).get(), rng.integers(0, 9, (3, 60))
+    lines = np.bincount(i, a, 9) + np.bincount(j, a, 9)
     checks = [
         (gpu.check_lines, P),
         (lambda found: gpu.check_total(found, int(counts.sum())), counts),
@@ -244,6 +249,8 @@ def test_sums_of_the_whole_are_checked(gpu):
         (lambda found: gpu.check_margins(there(counts), (None, there(margins[1]), found)), margins[2]),
         (lambda found: gpu.check_matrices((None, found), 20), thresholds[1]),
         (lambda found: gpu.check_draws(there(counts), found), draws),
+        (lambda found: gpu.check_minima(found, cells, ["all", "row", "bi"]), overlaps),
+        (lambda found: gpu.check_products(lambda: None, *map(there, (i, j, a)), found), lines),
     ]
     for check, right in checks:
         check(there(right))

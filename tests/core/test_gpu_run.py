@@ -331,7 +331,7 @@ class Gone(BaseException):
 
 def quoted_runs():
     """Return names of steps and seconds of the runs that docs/cuda.md tells to make, in order."""
-    text = (ROOT / "docs" / "cuda.md").read_text()
+    text = re.sub(r"\\\n *", "", (ROOT / "docs" / "cuda.md").read_text())  # lines that go on
     found = re.findall(r"^\.ci/run gpu --within (\d+) ([\w: ]+)", text, re.MULTILINE)
     return [(words.split(), float(within)) for within, words in found]
 

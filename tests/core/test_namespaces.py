@@ -57,13 +57,13 @@ def test_every_function_takes_and_gives_them(name):
 
 
 CALLS = {
-    "interval": lambda M: cmfast.uncertainty.interval(M, ["mcc", "recall"], n_replicates=30),
+    "interval": lambda M: cmfast.uncertainty.interval(M, ["mcc", "recall"], n_resamples=30),
     "normal": lambda M: cmfast.uncertainty.interval(M, ["mcc"], method="normal"),
     "wilson": lambda M: cmfast.uncertainty.interval(M, ["accuracy", "recall"], method="wilson", n=30),
-    "of cells": lambda M: cmfast.uncertainty.interval(M, of="row", n_replicates=30),
+    "of cells": lambda M: cmfast.uncertainty.interval(M, of="row", n_resamples=30),
     "of cells, normal": lambda M: cmfast.uncertainty.interval(M, of="row", method="normal"),
-    "of clusters": lambda M: cmfast.uncertainty.interval(M, ["mcc"], method="normal", clustered=True),
-    "posterior": lambda M: cmfast.uncertainty.posterior(M, "mcc", n_draws=9).probability(0.1),
+    "of clusters": lambda M: cmfast.uncertainty.interval(M, ["mcc"], method="normal", clusters=True),
+    "posterior": lambda M: cmfast.uncertainty.posterior(M, "mcc", n_resamples=9).probability(0.1),
     "limits": lambda M: cmfast.importance_weights(M, "bi"),
     "target": lambda M: cmfast.importance_weights(M, target=M),
     "estimate": lambda M: cmfast.estimate_for_target(M, target=M),

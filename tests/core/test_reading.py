@@ -37,7 +37,7 @@ def results():
         yield quiet(metrics.margins, one)
         yield quiet(metrics.most_confused, one)
     yield metrics.threshold_matrices([1, 0], [0.5, 0.2])
-    yield from (metrics.report(M), metrics.report(M * 0, undefined="nan"))
+    yield from (metrics.classification_report(M), metrics.classification_report(M * 0, undefined="nan"))
     yield contingency.learning_path(BATCH + 1)
     yield contingency.imbalance_sensitivity("f1", [2.0, 3.0], size=2)
     yield contingency.convex_hull([[0.5, 0.75]])
@@ -120,7 +120,7 @@ def test_every_status_has_its_words():
 
 
 def test_labels_are_escaped_in_html():
-    html = metrics.report(M, class_names=["<script>", "b&c", "d"])._repr_html_()
+    html = metrics.classification_report(M, display_labels=["<script>", "b&c", "d"])._repr_html_()
     assert "<script>" not in html
     assert "&lt;script&gt;" in html
     assert "b&amp;c" in html
@@ -192,10 +192,10 @@ OF_NOTHING = {
     "margins": (lambda: metrics.margins(NO_MATRICES), "a total of 0"),
     "roc": (lambda: metrics.roc(NO_IDS, NONE), "both rates at each of 1 thresholds"),
     "precision_recall": (lambda: metrics.precision_recall(NO_IDS, NONE), "precision and recall at each of 1"),
-    "report": (lambda: metrics.report(np.zeros((3, 3))), "the matrix is empty"),
-    "report of no classes": (lambda: metrics.report(np.zeros((0, 0))), "the matrix is empty"),
-    "interval": (lambda: uncertainty.interval(NO_MATRICES, "mcc", n_replicates=5), "0 intervals"),
-    "posterior": (lambda: uncertainty.posterior(NO_MATRICES, "mcc", n_draws=5), "no draws"),
+    "report": (lambda: metrics.classification_report(np.zeros((3, 3))), "the matrix is empty"),
+    "report of no classes": (lambda: metrics.classification_report(np.zeros((0, 0))), "the matrix is empty"),
+    "interval": (lambda: uncertainty.interval(NO_MATRICES, "mcc", n_resamples=5), "0 intervals"),
+    "posterior": (lambda: uncertainty.posterior(NO_MATRICES, "mcc", n_resamples=5), "no draws"),
     "bowker": (lambda: uncertainty.bowker(NO_MATRICES), "no groups"),
     "stuart_maxwell": (lambda: uncertainty.stuart_maxwell(NO_MATRICES), "no groups"),
     "paired": (lambda: NO_PAIRS, "no samples"),

@@ -23,7 +23,7 @@ from cmfast._core import locking
 
 THREADS, UPDATES = 8, 100
 SPACES = ("cmfast", "cmfast.conformal", "cmfast.contingency", "cmfast.metrics", "cmfast.uncertainty", "cmfast.display")
-SPACES += ("cmfast.nn", "cmfast.compat.sklearn", "cmfast.compat.torchmetrics")
+SPACES += ("cmfast.results", "cmfast.nn", "cmfast.compat.sklearn", "cmfast.compat.torchmetrics")
 PLOTS = {"plot"}  # of pictures: each is drawn by one thread, as everything of matplotlib's is
 
 
@@ -333,14 +333,14 @@ def test_every_class_that_can_be_updated_is_tried_here_and_has_a_lock():
 
 def test_functions_that_take_warnings_leave_those_of_other_threads_alone():
     y, p = np.array([0, 1, 1, 2] * 5), np.array([0, 1, 0, 1] * 5)
-    notes = cmfast.report(y, p, n_replicates=20).to_dict()["notes"]
+    notes = cmfast.report(y, p, n_resamples=20).to_dict()["notes"]
     assert notes, "of so few samples it has something to say"
     before = (list(warnings.filters), warnings.showwarning)
     found, heard = [], []
 
     def step(k, i):
         if k % 2:
-            found.append(cmfast.report(y, p, n_replicates=20).to_dict()["notes"])
+            found.append(cmfast.report(y, p, n_resamples=20).to_dict()["notes"])
         else:
             warnings.warn(f"of thread {k}", RuntimeWarning, stacklevel=2)
 
@@ -369,10 +369,11 @@ def test_no_function_changes_the_filters_of_warnings():
 def test_the_page_says_of_every_public_class_what_threads_may_do():
     page = (ROOT / "docs" / "thread_safety.md").read_text()
     named = set(re.findall(r"`(\w+)`", page))
-    of_torchmetrics = {one.__name__ for one in torch_metrics()} - {"MetricCollection"}  # in one line
-    missing = {one.__name__ for _, one in public_classes()} - named - of_torchmetrics
+    in_one_line = {one.__name__ for one in torch_metrics()} - {"MetricCollection"} | set(cmfast.results.__all__)
+    missing = {one.__name__ for _, one in public_classes()} - named - in_one_line
     assert not missing, sorted(missing)
     assert "classes of `cmfast.compat.torchmetrics`" in page
+    assert "Results are the classes of `cmfast.results`" in page
 
 
 def test_locks_that_nobody_has_are_forgotten():

@@ -42,7 +42,7 @@ CALLS = {
     "collapse": (lambda M: metrics.collapse(M, ["a", "b", "a"]).matrix, ("model", "true_group", "predicted_group")),
     "most_confused": (lambda M: metrics.most_confused(M, 2).value, (*BATCH, "k")),
     "standard_error": (lambda M: cmfast.uncertainty.standard_error(M, "f1"), ROWS),
-    "resample": (lambda M: cmfast.uncertainty.resample(M, n_replicates=5, rng=3), (*BATCH, "k", "true", "predicted")),
+    "resample": (lambda M: cmfast.uncertainty.resample(M, n_resamples=5, rng=3), (*BATCH, "k", "true", "predicted")),
 }
 
 
@@ -65,7 +65,7 @@ def test_what_is_no_batch_is_computed_as_an_array():
     found = cmfast.geometric_confusion_matrix(xr.DataArray(X), xr.DataArray(y), y, weights="row")
     assert found.cells == cmfast.geometric_confusion_matrix(X, y, y, weights="row").cells
     assert cmfast.pca(xr.DataArray(X), 1) == cmfast.pca(X, 1)
-    assert metrics.report(M[0]).rows == metrics.report(COUNTS[0]).rows
+    assert metrics.classification_report(M[0]).rows == metrics.classification_report(COUNTS[0]).rows
 
 
 def test_labels():

@@ -39,11 +39,11 @@ def test_a_dollar_in_a_name_is_a_dollar():
     names_ = ["$0-$10k", "$\\frac{$", "> $20k"]
     stack = np.stack([M, M.T])
     drawn = [
-        ConfusionDisplay.from_matrix(M, class_names=names_).plot(),
-        ConfusionDisplay.from_matrix(M, class_names=NAMES, groups=names_).plot(),
-        ConfusionDisplay.compare(M, M.T, class_names=names_).plot(),
-        StripDisplay.from_matrices(stack, class_names=names_, names=names_[:2]).plot(),
-        CellsDisplay.from_matrices(stack, class_names=names_, names=names_[:2]).plot(),
+        ConfusionDisplay.from_matrix(M, display_labels=names_).plot(),
+        ConfusionDisplay.from_matrix(M, display_labels=NAMES, groups=names_).plot(),
+        ConfusionDisplay.compare(M, M.T, display_labels=names_).plot(),
+        StripDisplay.from_matrices(stack, display_labels=names_, names=names_[:2]).plot(),
+        CellsDisplay.from_matrices(stack, display_labels=names_, names=names_[:2]).plot(),
     ]
     for display in drawn:
         display.figure_.canvas.draw()  # refuses formulas that are none
@@ -52,7 +52,7 @@ def test_a_dollar_in_a_name_is_a_dollar():
 
 
 def test_contract_of_scikit_learn():
-    display = ConfusionDisplay.from_matrix(M, class_names=NAMES)
+    display = ConfusionDisplay.from_matrix(M, display_labels=NAMES)
     assert not hasattr(display, "ax_")
     assert display.plot() is display
     assert display.ax_.figure is display.figure_
@@ -107,7 +107,7 @@ def test_a_triple_has_as_many_lines_as_there_is_room_for(inches, lines):
 
 
 def test_texts_are_within_their_cells():
-    display = ConfusionDisplay.from_matrix(M * 10_000, class_names=NAMES).plot(text="triple")
+    display = ConfusionDisplay.from_matrix(M * 10_000, display_labels=NAMES).plot(text="triple")
     display.figure_.draw_without_rendering()
     box = display.ax_.get_window_extent()
     for text in filter(None, display.text_.flat):
@@ -164,8 +164,8 @@ def test_orders():
     assert found["given"].order.tolist() == [0, 1, 2, 3]
     assert found["support"].order.tolist() == [2, 0, 3, 1]
     assert found["recall"].order.tolist() == [0, 2, 3, 1]  # what never occurs has none, and is last
-    some = ConfusionDisplay.from_matrix(given, order=[3, 0], normalize="row", class_names=list("abcd"))
-    assert some.class_names == ["d", "a"]
+    some = ConfusionDisplay.from_matrix(given, order=[3, 0], normalize="row", display_labels=list("abcd"))
+    assert some.display_labels == ["d", "a"]
     assert some.counts.tolist() == [[3, 0], [0, 1]]
     assert some.shares.tolist() == [[0.75, 0], [0, 0.1]]  # of the whole rows
 
@@ -195,7 +195,7 @@ def test_groups_stand_together_collapse_and_can_be_looked_into(rng):
         3.5,
     ]
     whole = display.collapsed()
-    assert whole.class_names == ["b", "a", "c"]
+    assert whole.display_labels == ["b", "a", "c"]
     np.testing.assert_array_equal(whole.counts, cmfast.metrics.collapse(counts, groups).matrix)
     np.testing.assert_array_equal(whole.shares, cmfast.normalize(whole.counts, "row"))
     parts = display.zoom()
@@ -223,7 +223,7 @@ def test_of_many_names_those_are_written_that_have_room():
     display = ConfusionDisplay.from_matrix(np.eye(150)).plot(colorbar=False)
     assert names(display)[:3] == ["0", "2", "4"]
     assert display.text_ is None
-    long = ConfusionDisplay.from_matrix(np.eye(2), class_names=["x" * 60, "y"]).plot()
+    long = ConfusionDisplay.from_matrix(np.eye(2), display_labels=["x" * 60, "y"]).plot()
     assert names(long) == ["x" * 25 + "\N{HORIZONTAL ELLIPSIS}", "y"]
     assert [label.get_rotation() for label in long.ax_.get_xticklabels()] == [90, 90]
 
@@ -233,10 +233,10 @@ def test_from_predictions_counts(kind):
     y, guess = [0, 1, 1, 2, 2], [0, 1, 2, 2, 2]
     display = ConfusionDisplay.from_predictions(kind(y), kind(guess), normalize="row")
     assert display.counts.tolist() == [[1, 0, 0], [0, 1, 1], [0, 0, 2]]
-    assert display.class_names == ["0", "1", "2"]
+    assert display.display_labels == ["0", "1", "2"]
     weighted = ConfusionDisplay.from_predictions(["a", "b"], ["b", "b"], labels=["b", "a"], sample_weight=[2, 3])
     assert weighted.counts.tolist() == [[3, 0], [2, 0]]
-    assert weighted.class_names == ["b", "a"]
+    assert weighted.display_labels == ["b", "a"]
 
 
 class Yes:
@@ -250,7 +250,7 @@ class Yes:
 def test_from_estimator_predicts():
     display = ConfusionDisplay.from_estimator(Yes(), [[0], [1], [2]], np.array(["yes", "no", "no"]))
     assert display.counts.tolist() == [[0, 2], [0, 1]]
-    assert display.class_names == ["no", "yes"]
+    assert display.display_labels == ["no", "yes"]
     for other in (None, Yes, "model"):
         with pytest.raises(TypeError, match=r"from_estimator: estimator must be an object with a method predict, got"):
             ConfusionDisplay.from_estimator(other, [[0]], ["no"])
@@ -294,7 +294,7 @@ def test_values_are_written_as_asked_for():
     ]
 
 
-@pytest.mark.parametrize("options", [{}, {"normalize": "row"}, {"class_names": ["barbera", "barolo", "grignolino"]}])
+@pytest.mark.parametrize("options", [{}, {"normalize": "row"}, {"display_labels": ["barbera", "barolo", "grignolino"]}])
 @pytest.mark.parametrize("managed", [True, False])
 def test_scales_do_not_overlap(options, managed):
     ax = None if managed else plt.figure(figsize=(5, 4)).subplots()

@@ -44,11 +44,11 @@ def test_signs_and_a_scale_around_zero():
 
 
 def test_counts_and_orders():
-    display = ConfusionDisplay.compare(A, B, normalize=None, order="recall", class_names=["a", "b"])
+    display = ConfusionDisplay.compare(A, B, normalize=None, order="recall", display_labels=["a", "b"])
     assert display.difference.tolist() == [[20, -20], [0, 0]]
-    other = ConfusionDisplay.compare(A, B, normalize=None, order=[1, 0], class_names=["a", "b"])
+    other = ConfusionDisplay.compare(A, B, normalize=None, order=[1, 0], display_labels=["a", "b"])
     assert other.difference.tolist() == [[0, 0], [-20, 20]]
-    assert other.class_names == ["b", "a"]
+    assert other.display_labels == ["b", "a"]
     assert texts(other.plot())[1] == ["\N{MINUS SIGN}20", "+20"]
 
 
@@ -89,7 +89,7 @@ def test_marks_are_mcnemars_per_cell_corrected_by_holm(rng):
     with pytest.raises(ValueError, match=f"^display.ConfusionDisplay.compare: {wanted}, got others"):
         ConfusionDisplay.compare(T.second, T.first, paired=T)
     with pytest.raises(ValueError, match="level must be above 0 and below 1"):
-        ConfusionDisplay.compare(A, B, level=1)
+        ConfusionDisplay.compare(A, B, confidence_level=1)
     with pytest.raises(ValueError, match=r"B must be matrices of shape \(2, 2\) as A, got shape \(3, 3\)"):
         ConfusionDisplay.compare(A, np.ones((3, 3)))
 

@@ -25,7 +25,7 @@ def _close():
 
 
 def test_a_strip_has_one_order_and_one_scale():
-    display = StripDisplay.from_matrices(RUN, names=["a", "b", "c"], order="recall", class_names=list("xyz"))
+    display = StripDisplay.from_matrices(RUN, names=["a", "b", "c"], order="recall", display_labels=list("xyz"))
     assert display.order.tolist() == [0, 1, 2]
     np.testing.assert_array_equal(display.matrices, cmfast.normalize(RUN, "row"))
     assert display.plot() is display
@@ -48,7 +48,7 @@ def test_of_many_checkpoints_some_at_even_distances():
 
 
 def test_largest_cells_along_the_checkpoints():
-    display = CellsDisplay.from_matrices(RUN, 2, class_names=["cat", "dog", "owl"])
+    display = CellsDisplay.from_matrices(RUN, 2, display_labels=["cat", "dog", "owl"])
     assert display.places == [(2, 1), (0, 1)]
     assert display.labels == ["owl \N{RIGHTWARDS ARROW} dog", "cat \N{RIGHTWARDS ARROW} dog"]
     np.testing.assert_allclose(display.values, [[0.5, 0.6, 0], [0.4, 0.2, 0.1]])

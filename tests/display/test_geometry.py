@@ -30,7 +30,7 @@ def points():
 
 def test_matrix_and_overlaps(points):
     result = cmfast.geometric_confusion_matrix(*points, weights="row")
-    display = GcmDisplay.from_result(result, class_names=list("abc"))
+    display = GcmDisplay.from_result(result, display_labels=list("abc"))
     assert display.plot() is display
     np.testing.assert_allclose(display.im_.get_array().data, result.matrix / result.matrix.sum())
     sure, beyond = ([bar.get_width() for bar in bars] for bars in display.bars_)

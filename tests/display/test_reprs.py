@@ -1,6 +1,7 @@
 """What a console and a notebook show of a display: one line, and the picture unless it was drawn already."""
 
 import base64
+import html
 import sys
 
 import matplotlib as mpl
@@ -20,7 +21,7 @@ DISPLAYS = {
     "CcmDisplay": lambda: display.CcmDisplay.from_sets(SETS, LABELS[0].repeat(3)[:200]),
     "CellsDisplay": lambda: display.CellsDisplay.from_matrices(M),
     "ComparisonDisplay": lambda: display.ComparisonDisplay.from_comparisons(
-        uncertainty.compare(*LABELS, ["mcc", "accuracy"], n_replicates=20)
+        uncertainty.compare(*LABELS, ["mcc", "accuracy"], n_resamples=20)
     ),
     "ConfusionDisplay": lambda: display.ConfusionDisplay.from_matrix(M[0], normalize="true"),
     "DifferenceDisplay": lambda: display.ConfusionDisplay.compare(M[0], M[1]),
@@ -38,6 +39,8 @@ def test_one_line_and_a_picture(name):
     assert "\n" not in repr(found)
     assert len(repr(found)) < 120
     shown = found._repr_html_()
+    assert shown.endswith("</figcaption></figure>")
+    assert html.unescape(shown.partition("<figcaption>")[2].partition("<")[0]) in repr(found)
     _, _, encoded = shown.partition('src="data:image/png;base64,')
     assert base64.b64decode(encoded.partition('"')[0]).startswith(b"\x89PNG")
     assert pyplot.get_fignums() == open_before

@@ -1,5 +1,6 @@
 """Cells and what is computed from them: the CUDA kernels give the bits of the CPU."""
 
+from collections import Counter
 from itertools import product
 
 import device
@@ -12,8 +13,9 @@ from cmfast._core import dispatch
 from cmfast._core.adapters import read_only
 from cmfast.geometry import _cell_accumulator
 from cmfast.geometry._width_rules import measure_columns
-from cmfast.kernels.cuda._core import sorting
+from cmfast.kernels.cuda._core import module, sorting
 from cmfast.kernels.cuda.geometry import _entries, _keys
+from cmfast.kernels.cuda.geometry import counts as counts_of_cells
 
 pytestmark = [pytest.mark.cuda_host, *device.marks]
 
@@ -182,8 +184,8 @@ def test_extremes_that_are_known_give_the_ranges_of_a_pass(monkeypatch, dtype, s
     spread = measure_columns(read_only(X), None)
     grid = cmfast.Grid(origin, np.array([0.7, 0.9, 1.1]) * min(scale, 1.0))
     given = {"origin": grid.origin, "inverse": grid.inverse, "n_classes": 5}
-    passes, find = [], _keys.find_index_ranges
-    monkeypatch.setattr(_keys, "find_index_ranges", lambda points: (passes.append(1), find(points))[1])
+    passes, find = [], _keys._queue_index_ranges
+    monkeypatch.setattr(_keys, "_queue_index_ranges", lambda points: (passes.append(1), find(points))[1])
     arrays = there(X, y, p)
     want, got = (dispatch.call("cell_counts", *arrays, **given, spread=known) for known in (None, spread))
     assert want[3:] == got[3:]
@@ -237,6 +239,32 @@ def test_minima_of_cells_of_every_size(C, sizes, seed):
     assert np.array_equal(got.get(), want)
 
 
+@pytest.mark.parametrize("room", [module.SHARED, 1116])
+@pytest.mark.parametrize(
+    ("C", "sizes"),
+    CELL_SIZES,
+    ids=str,
+)
+def test_shapes_of_cells_of_every_size(monkeypatch, C, sizes, room):
+    """Also where predictions are looked for some at a time."""
+    monkeypatch.setattr(counts_of_cells, "SHARED", room)
+    keys, counts, _, half = key_cells_of_sizes(C, sizes, 2)
+    cells, mask = {}, (1 << half) - 1
+    for key, count in zip(keys.tolist(), counts.tolist(), strict=True):
+        cells.setdefault(key >> 2 * half, []).append((key >> half & mask, key & mask, count))
+    points = {cell: sum(count for *_, count in some) for cell, some in cells.items()}
+    both = {cell: [len({one[side] for one in some}) for side in (0, 1)] for cell, some in cells.items()}
+    pure = sum(points[cell] for cell in cells if len(cells[cell]) == 1)
+    unmixed = sum(points[cell] for cell in cells if min(both[cell]) == 1)
+    pairs = sum(a * b for a, b in both.values() if min(a, b) > 1)
+    for seed in (0, 1, 2):
+        with device.schedule(seed):
+            found = dispatch.call("cell_shapes", *there(keys, counts), n_classes=C)
+        sizes_found, number, totals = (part.get().tolist() for part in found)
+        assert dict(zip(sizes_found, number, strict=True)) == Counter(points.values())
+        assert totals == [len(cells), pure, unmixed, pairs]
+
+
 def extremes(C):
     """Tables of weights: equal ones, no weights, sums too small for a normal number and too large for any."""
     rng = np.random.default_rng(C)
@@ -275,7 +303,7 @@ def test_weights_of_every_kind_have_the_bits_of_the_cpu(name):
         sides = [getattr(cells, f"{side}_histogram")(make(table), **options) for side in ("label", "prediction")]
         found.append([*out, *(side.values for side in sides)])
     for one, other in zip(*found, strict=True):
-        assert (one.dtype, one.tobytes()) == (other.dtype, other.get().tobytes())
+        assert (one.dtype, one.tobytes()) == (other.dtype, device.host(other).tobytes())
 
 
 @pytest.mark.parametrize("width", [0.7, 1e-7])
@@ -303,15 +331,17 @@ def test_columns_of_integers_are_added_up_side_by_side():
 
 
 def test_how_often_the_host_waits():
-    """For numbers alone, which decide how much memory is next, or which kernel."""
+    """For numbers alone: which classes and cells there are, how many triples; how wide the integers must be; sizes."""
     X, y, p = there(*points(2000, 5))
     before = device.copied()
-    with device.waits(3):
+    with device.waits(2):
         cells = cmfast.cell_counts(X, y, p, grid=GRID)
     assert device.copied() - before < 100
-    for weights, most in (("row", 3), (["row", "col", "all"], 5)):
-        with device.waits(most):
+    for weights in ("row", ["row", "col", "all"]):
+        with device.waits(1):
             cmfast.gcm(cells, weights)
+    with device.waits(2):
+        dispatch.call("cell_shapes", cells._keys, cells.counts, n_classes=5)
 
 
 def test_no_table_leaves_the_device():

@@ -32,23 +32,24 @@ NAMESPACES = {"": cmfast, "metrics.": cmfast.metrics, "contingency.": cmfast.con
 NAMESPACES |= {"uncertainty.": cmfast.uncertainty}
 NAMESPACES |= {"conformal.": cmfast.conformal}
 NAMESPACES |= {"display.": cmfast.display}
+RESULTS = cmfast.results  # messages name these classes without the module, as those of cmfast
 
 # What only holds results or codes: cmfast makes them, and what they are made of was checked then.
 RECORDS = {
     "Certificate", "GcmDiagnostics", "GcmResult", "Projection", "ScalingResult", "SparseHistogram", "Status", "Support",
     "MarginsResult", "MarginsSupport", "RakeResult", "BalanceResult", "RoundedTable",
     "WidthCurve", "CellCounts", "HtmlReport", "DiagnosticWarning", "FailureError", "FailureWarning", "TargetEstimate",
-    "contingency.Hull",
-    "contingency.LearningPath", "contingency.PathDisplay", "contingency.Sensitivity", "contingency.SurfaceDisplay",
-    "uncertainty.Interval", "uncertainty.Intervals", "uncertainty.Posterior",
-    "metrics.Confusions", "metrics.Margins", "metrics.Metric", "metrics.Report", "metrics.ThresholdMatrices",
-    "metrics.Collapsed", "metrics.LeastCost", "metrics.PrecisionRecall", "metrics.Roc",
-    "conformal.CcmCounts", "conformal.CoverageCounts", "conformal.PredictionSets", "conformal.ScoreHistogram",
-    "conformal.CcmDisplay", "conformal.SizeCoverage",
-    "uncertainty.Comparison", "uncertainty.ComparisonDisplay", "uncertainty.Comparisons", "uncertainty.Flip",
-    "uncertainty.McNemar", "display.ConfusionDisplay", "display.DifferenceDisplay",
+    "Hull",
+    "LearningPath", "display.PathDisplay", "Sensitivity", "display.SurfaceDisplay",
+    "Interval", "Intervals", "Posterior",
+    "Confusions", "Margins", "Metric", "ClassificationReport", "ThresholdMatrices",
+    "Collapsed", "LeastCost", "PrecisionRecall", "Roc",
+    "conformal.CcmCounts", "conformal.CoverageCounts", "PredictionSets", "conformal.ScoreHistogram",
+    "display.CcmDisplay", "SizeCoverage",
+    "Comparison", "display.ComparisonDisplay", "Comparisons", "Flip",
+    "McNemar", "display.ConfusionDisplay", "display.DifferenceDisplay",
     "display.CellsDisplay", "display.GcmDisplay", "display.StripDisplay",
-    "uncertainty.Equivalence", "uncertainty.PairedCounts", "uncertainty.Symmetry",
+    "Equivalence", "uncertainty.PairedCounts", "Symmetry",
 }  # fmt: skip
 
 # What needs a library that is not installed.
@@ -62,15 +63,18 @@ def is_function_or_class(thing: object) -> bool:
     return callable(thing) and get_origin(thing) is None
 
 
+def find_public(name: str) -> Any:
+    """Return the callable of a name as :func:`public` gives it."""
+    return attrgetter(name)(RESULTS if name.partition(".")[0] in RESULTS.__all__ else cmfast)
+
+
 def public() -> Iterator[tuple[str, Any]]:
     """Yield the name of every public callable, and itself: functions, classes, their public methods."""
-    for prefix, space in NAMESPACES.items():
+    for prefix, space in (*NAMESPACES.items(), ("", RESULTS)):
         for name in space.__all__:
             thing = getattr(space, name)
-            if not is_function_or_class(thing) or (
-                prefix == "display." and not thing.__module__.startswith("cmfast.display")
-            ):
-                continue  # pictures of one topic are that topic's, and named after it
+            if not is_function_or_class(thing):
+                continue
             if not inspect.isclass(thing):
                 yield prefix + name, thing
                 continue
@@ -189,7 +193,7 @@ OTHERWISE = {
     "fixed": ("rows",),
     "by": ("rate", "symmetric", "symmetric_rate"),
     "average": ("macro", "weighted", "micro"),
-    "positive": (0,),
+    "pos_label": (0,),
 }
 
 
@@ -250,16 +254,14 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "n_groups": COUNT,
     "n_parts": integers(1, most=2**16),
     "n_components": integers(1),
-    "n_replicates": integers(0),
+    "n_resamples": integers(0),
     "n": integers(1),
-    "n_draws": integers(0),
     "above": (*NO_NUMBER, None),
     "prior": ("nonsense", -1, math.nan, [1.0, 2.0], [[-1.0, 0], [0, 0]], True, {}, None),
     "k": integers(1),
     "size": integers(1),
     "origins": integers(1),
     "max_iter": integers(1, most=None),
-    "positive": integers(0, most=1),
     "out": (3, True, "x", [], {}, (np.empty(2),), np.empty(2), {"mcc": np.empty(2)}, {"nonsense": np.empty(2)}),
     "rng": integers(0, most=None),
     "max_bytes": integers(1 << 20, most=None),
@@ -289,7 +291,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "text": (None, 3, [1], {}, "", "[]", "{}", b"\xff"),
     "frame": (None, 3, "x", [1], {"label": [1]}, np.ones(2)),
     "margin": (*NO_NUMBER, 0, -0.5, None),
-    "level": (*NO_NUMBER, 0, 1, 1.5, -0.5, None),
+    "confidence_level": (*NO_NUMBER, 0, 1, 1.5, -0.5, None),
     "keys": (None, 3, [], ["nonsense"], "nonsense", [3], ["site", "site"], {}, b"site"),
     "library": NO_NAME,
     "state_dict": (None, 3, "x", [1], {}, {"classes": 3}),
@@ -307,7 +309,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "ndim": integers(2, most=32),
     "index": (1.5, "0", (0, 0), [0], True, 2, 2**63, 10**5000, -3),
     "cost": NO_COST,
-    "class_names": (True, 3, "ab", b"ab", ["a"], ["a", "a"], {"a": 1, "b": 2}, ["a", None]),
+    "display_labels": (True, 3, "ab", b"ab", ["a"], ["a", "a"], {"a": 1, "b": 2}, ["a", None]),
 }
 
 M = np.array([[4.0, 1.0], [2.0, 3.0]])
@@ -344,7 +346,7 @@ def _paired_in_clusters(make: Make) -> cmfast.uncertainty.PairedCounts:
     return _paired(make, clusters=["a", "b", "b", "c"])
 
 
-def _some_sets(make: Make) -> cmfast.conformal.PredictionSets:
+def _some_sets(make: Make) -> cmfast.results.PredictionSets:
     return cmfast.conformal.prediction_sets(make(SHARES), make(np.array([0.7, math.inf])), randomised=False)
 
 
@@ -360,16 +362,16 @@ def _score_histogram(make: Make) -> cmfast.conformal.ScoreHistogram:
     return cmfast.conformal.score_histogram(make(X), bins=4)
 
 
-def _compared(make: Make) -> cmfast.uncertainty.Comparison:
+def _compared(make: Make) -> cmfast.results.Comparison:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cmfast.DiagnosticWarning)  # of few samples that differ
-        return cmfast.uncertainty.compare(_paired(make), "f1", n_replicates=20)
+        return cmfast.uncertainty.compare(_paired(make), "f1", n_resamples=20)
 
 
-def _all_compared(make: Make) -> cmfast.uncertainty.Comparisons:
+def _all_compared(make: Make) -> cmfast.results.Comparisons:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cmfast.DiagnosticWarning)
-        return cmfast.uncertainty.compare_many({("a", "b"): _paired(make)}, "f1", n_replicates=20)
+        return cmfast.uncertainty.compare_many({("a", "b"): _paired(make)}, "f1", n_resamples=20)
 
 
 STATES = {"CellCounts": _cells, "ConfusionCounts": _count_labels, "Grid": _grid, "Projection": _axes}
@@ -381,7 +383,7 @@ FILE = os.path.join(FOLDER.name, "cells.npz")  # noqa: PTH118  (as users write i
 PAGE = os.path.join(FOLDER.name, "page.html")  # noqa: PTH118
 
 
-def _histogram(make: Make) -> cmfast.SparseHistogram:
+def _histogram(make: Make) -> cmfast.results.SparseHistogram:
     return cmfast.sparse_histogram(make(X), grid=GRID)
 
 
@@ -396,7 +398,7 @@ def _two(make: Make, M: np.ndarray = M) -> Any:
 
 
 def _interval(make: Make) -> Any:
-    return cmfast.uncertainty.Interval(*(make(ONES) for _ in range(4)), make(COUNTS[0]))
+    return cmfast.results.Interval(*(make(ONES) for _ in range(4)), make(COUNTS[0]))
 
 
 def _displayed(make: Make) -> cmfast.display.ConfusionDisplay:
@@ -427,7 +429,7 @@ OBJECTS: dict[str, Callable[[Make], Any]] = STATES | {
     "Certificate": lambda make: cmfast.support(make(M)).certificate,
     "GcmDiagnostics": lambda make: _embedded(make).diagnostics,
     "GcmResult": _embedded,
-    "HtmlReport": lambda make: cmfast.report(make(TRUTH), make(GUESS), n_replicates=20),
+    "HtmlReport": lambda make: cmfast.report(make(TRUTH), make(GUESS), n_resamples=20),
     "MarginsResult": lambda make: cmfast.ipf_nd(_two(make), _targets(make)),
     "MarginsSupport": lambda make: cmfast.support_nd(_two(make), _targets(make)),
     "PcaAccumulator": lambda make: cmfast.PcaAccumulator(),
@@ -438,13 +440,13 @@ OBJECTS: dict[str, Callable[[Make], Any]] = STATES | {
     "Support": lambda make: cmfast.support(_two(make)),
     "TargetEstimate": lambda make: cmfast.estimate_for_target(_two(make, 20 * M), class_shares=make(ONES)),
     "WidthCurve": lambda make: _embedded(make, cmfast.width_curve),
-    "conformal.CcmDisplay": lambda make: cmfast.conformal.CcmDisplay.from_sets(_some_sets(make), make(TRUTH)),
-    "conformal.PredictionSets": _some_sets,
-    "contingency.Hull": lambda make: cmfast.contingency.convex_hull(RATES),
-    "contingency.LearningPath": lambda make: cmfast.contingency.learning_path(_two(make)),
-    "contingency.PathDisplay": lambda make: cmfast.contingency.PathDisplay.from_matrices(np.stack([M, M])),
-    "contingency.Sensitivity": lambda make: cmfast.contingency.imbalance_sensitivity("f1", 2.0, size=2),
-    "contingency.SurfaceDisplay": lambda make: cmfast.contingency.SurfaceDisplay.from_metric("f1", size=3),
+    "display.CcmDisplay": lambda make: cmfast.display.CcmDisplay.from_sets(_some_sets(make), make(TRUTH)),
+    "PredictionSets": _some_sets,
+    "Hull": lambda make: cmfast.contingency.convex_hull(RATES),
+    "LearningPath": lambda make: cmfast.contingency.learning_path(_two(make)),
+    "display.PathDisplay": lambda make: cmfast.display.PathDisplay.from_matrices(np.stack([M, M])),
+    "Sensitivity": lambda make: cmfast.contingency.imbalance_sensitivity("f1", 2.0, size=2),
+    "display.SurfaceDisplay": lambda make: cmfast.display.SurfaceDisplay.from_metric("f1", size=3),
     "display.CellsDisplay": lambda make: cmfast.display.CellsDisplay.from_matrices(_two(make, COUNTS)),
     "display.ConfusionDisplay": _displayed,
     "display.DifferenceDisplay": lambda make: cmfast.display.ConfusionDisplay.compare(
@@ -452,27 +454,25 @@ OBJECTS: dict[str, Callable[[Make], Any]] = STATES | {
     ),
     "display.GcmDisplay": lambda make: cmfast.display.GcmDisplay.from_result(_embedded(make)),
     "display.StripDisplay": lambda make: cmfast.display.StripDisplay.from_matrices(_two(make, COUNTS)),
-    "metrics.Collapsed": lambda make: cmfast.metrics.collapse(make(M), ["a", "b"]),
-    "metrics.Confusions": lambda make: cmfast.metrics.most_confused(make(M)),
-    "metrics.LeastCost": lambda make: cmfast.metrics.least_cost(make(TRUTH[:2]), make(ONES), make(M)),
-    "metrics.Margins": lambda make: cmfast.metrics.margins(make(M)),
-    "metrics.PrecisionRecall": _scored(cmfast.metrics.precision_recall),
-    "metrics.Report": lambda make: cmfast.metrics.report(make(M)),
-    "metrics.Roc": _scored(cmfast.metrics.roc),
-    "metrics.ThresholdMatrices": _scored(cmfast.metrics.threshold_matrices),
-    "uncertainty.Comparison": _compared,
-    "uncertainty.ComparisonDisplay": lambda make: cmfast.uncertainty.ComparisonDisplay.from_comparisons(
-        _compared(make)
+    "Collapsed": lambda make: cmfast.metrics.collapse(make(M), ["a", "b"]),
+    "Confusions": lambda make: cmfast.metrics.most_confused(make(M)),
+    "LeastCost": lambda make: cmfast.metrics.least_cost(make(TRUTH[:2]), make(ONES), make(M)),
+    "Margins": lambda make: cmfast.metrics.margins(make(M)),
+    "PrecisionRecall": _scored(cmfast.metrics.precision_recall),
+    "ClassificationReport": lambda make: cmfast.metrics.classification_report(make(M)),
+    "Roc": _scored(cmfast.metrics.roc),
+    "ThresholdMatrices": _scored(cmfast.metrics.threshold_matrices),
+    "Comparison": _compared,
+    "display.ComparisonDisplay": lambda make: cmfast.display.ComparisonDisplay.from_comparisons(_compared(make)),
+    "Comparisons": _all_compared,
+    "Equivalence": lambda make: cmfast.uncertainty.equivalence(_paired(make), "accuracy", 0.1),
+    "Interval": _interval,
+    "Intervals": lambda make: cmfast.results.Intervals(
+        {"f1": _interval(make)}, method="bca", confidence_level=0.95, n_resamples=9
     ),
-    "uncertainty.Comparisons": _all_compared,
-    "uncertainty.Equivalence": lambda make: cmfast.uncertainty.equivalence(_paired(make), "accuracy", 0.1),
-    "uncertainty.Interval": _interval,
-    "uncertainty.Intervals": lambda make: cmfast.uncertainty.Intervals(
-        {"f1": _interval(make)}, method="bca", level=0.95, n_replicates=9
-    ),
-    "uncertainty.McNemar": lambda make: cmfast.uncertainty.mcnemar(_paired(make)),
-    "uncertainty.Posterior": lambda make: cmfast.uncertainty.Posterior(np.asarray(make(M))),
-    "uncertainty.Symmetry": lambda make: cmfast.uncertainty.bowker(_paired(make)),
+    "McNemar": lambda make: cmfast.uncertainty.mcnemar(_paired(make)),
+    "Posterior": lambda make: cmfast.results.Posterior(np.asarray(make(M))),
+    "Symmetry": lambda make: cmfast.uncertainty.bowker(_paired(make)),
 }
 
 # By parameter, the array that it is given where its annotation says that it takes one.
@@ -505,7 +505,7 @@ GIVEN: dict[str, Any] = {
     "y_true": "label", "y_pred": "guess",
 }  # fmt: skip
 # Replaces defaults: few draws, few metrics, one of several results.
-QUICK = {"n_replicates": 20, "n_draws": 9, "size": 2, "names": ["accuracy", "f1"], "index": 1}
+QUICK = {"n_resamples": 20, "size": 2, "names": ["accuracy", "f1"], "index": 1}
 
 # By option: valid values, perhaps not with all other options. Small, so that calls are quick.
 RIGHT: dict[str, tuple[Any, ...]] = {
@@ -515,8 +515,7 @@ RIGHT: dict[str, tuple[Any, ...]] = {
     "n_groups": (2, 5, np.int16(3), None),
     "n_parts": (1, 7, np.uint8(3), None),
     "n_components": (1, 2, 9, None),
-    "n_replicates": (0, 1, 7),
-    "n_draws": (0, 1, 7),
+    "n_resamples": (0, 1, 7),
     "above": (0, 0.5, -1.0),
     "prior": ("unit", "perks", "haldane", "jeffreys", "laplace", 0, 2.5, [[1.0, 0.0], [0.5, 2.0]]),
     "n": (0, 1, 50, 2**53, None),
@@ -524,7 +523,6 @@ RIGHT: dict[str, tuple[Any, ...]] = {
     "size": (1, 2, 5),
     "origins": (1, 2),
     "max_iter": (1, 3, None),
-    "positive": (0, 1, np.int64(0)),
     "out": (None,),
     "rng": (0, 2**200, Made(lambda make: np.random.default_rng(3))),
     "max_bytes": (1 << 20, 1 << 70),
@@ -566,7 +564,7 @@ RIGHT: dict[str, tuple[Any, ...]] = {
     "comparisons": (Made(_compared),),
     "counts_by_pair": (Made(lambda make: {("a", "b"): _paired(make)}), {}),
     "margin": (0.5, 1e-300, 2),
-    "level": (0.6, 0.95, np.float32(0.9)),
+    "confidence_level": (0.6, 0.95, np.float32(0.9)),
     "force": (True,),  # else a file that exists is refused
     "frame": (Made(lambda make: FRAME),),
     "keys": ("site", ["site"], ("site", "label")),
@@ -581,7 +579,7 @@ RIGHT: dict[str, tuple[Any, ...]] = {
     "a": (Made(_histogram),),
     "b": (Made(_histogram),),
     "other": (GIVEN["other"],),
-    "class_names": (None, ["a", "b"], ("0", "\u202e"), [0, 1], np.array(["x", "y"])),
+    "display_labels": (None, ["a", "b"], ("0", "\u202e"), [0, 1], np.array(["x", "y"])),
     "labels": ([0, 1], [1, 0, 5], ["a", "1"], [b"1", b"0"], Made(lambda make: make(np.array([1, 0]))), [2**63]),
     "average_over": ([0, 1], [1, 0, 5], ["a", "1"], [b"1", b"0"], [2**63]),
     "alpha": (0.1, 0.5, [0.05, 0.2], (1 / 3,), np.array([0.25, 0.7]), np.float32(0.1), Fraction(1, 7), Decimal("0.2")),
@@ -625,11 +623,12 @@ class Same:
 
 
 COUNTED: dict[str, Any] = {"arrays": {"groups": None}, "free": ("groups",)}  # groups are labels of any kind
+NO_LABELS = {"pos_label": ("ill", 1.5, 2**63)}  # of counts of integers, where True is 1
 OF_CLASSES = {"free": ("pos_label", "average_over")}  # of the labels, not of their places
 PICTURED: dict[str, Any] = {
     "batch": (),
     "others": {"names": None},
-    "free": ("class_names", "groups", "order", "names", "paired"),
+    "free": ("display_labels", "groups", "order", "names", "paired"),
 }
 PLOTTED = {"free": ("text", "log", "own_diagonal", "colorbar", "vmin", "vmax", "values_format")}
 OF_SHARES: dict[str, Any] = {
@@ -648,9 +647,7 @@ WITHOUT_TARGET: dict[str, Any] = {"wrong": {"target": (M, [[1]], "x", 0, False)}
 COUNTED_M: dict[str, Any] = {"arrays": {"M": COUNTS}, "wrong": {"n": integers(0)}}
 
 # Options that accept any value, or that have tests of their own.
-FREE = frozenset(
-    ("ax", "clustered", "clusters", "curve", "estimator", "key", "most", "parts", "process_group", "result", "strata")
-)
+FREE = frozenset(("ax", "clusters", "curve", "estimator", "key", "most", "parts", "process_group", "result", "strata"))
 # By callable, in what it differs; an array or a value that is None is not given.
 SPECIAL: dict[str, dict[str, Any]] = {
     "confusion_matrix": {"batch": ("sample_weight",), "wrong": {"labels": (*NO_LABELS, ["a", "b"])}},
@@ -686,16 +683,18 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "uncertainty.standard_error": {**COUNTED_M, "free": ("of",)},
     "uncertainty.interval": {**COUNTED_M, "free": ("of", "method", "scheme")},
     "uncertainty.paired_counts": {"arrays": {"groups": None}, "free": ("groups",)},  # labels of any kind
-    "uncertainty.compare": {"wrong": {"T": NO_PAIRS, "n_replicates": integers(2)}},
+    "uncertainty.compare": {"wrong": {"T": NO_PAIRS, "n_resamples": integers(2), **NO_LABELS}},
     "uncertainty.compare_many": {
         "wrong": {
-            "counts_by_pair": (None, 3, "x", [1], {"a": 1}, {("a", "b"): 3}), "n_replicates": integers(2),
+            "counts_by_pair": (None, 3, "x", [1], {"a": 1}, {("a", "b"): 3}), "n_resamples": integers(2),
+            **NO_LABELS,
         },
     },
     "uncertainty.equivalence": {
-        "others": {"name": "accuracy"}, "wrong": {"T": NO_PAIRS, "level": (*WRONG["level"], 0.5)},
+        "others": {"name": "accuracy"},
+        "wrong": {"T": NO_PAIRS, "confidence_level": (*WRONG["confidence_level"], 0.5), **NO_LABELS},
     },
-    "uncertainty.ComparisonDisplay.from_comparisons": {
+    "display.ComparisonDisplay.from_comparisons": {
         "wrong": {"comparisons": (None, 3, "x", {}, [], [1], {"f1": 3}, np.ones(2))}
     },
     "uncertainty.mcnemar": {"wrong": {"T": NO_PAIRS}},
@@ -706,7 +705,7 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "conformal.prediction_sets": OF_SHARES,
     "conformal.threshold": {"arrays": {"groups": None}, "free": ("groups",)},  # an alternative to y
     "conformal.score_histogram": {"batch": ("s",), "wrong": {"bins": integers(1, most=2**28)}},
-    "conformal.CcmDisplay.from_sets": {"wrong": {"index": integers(0, most=1)}},
+    "display.CcmDisplay.from_sets": {"wrong": {"index": integers(0, most=1)}},
     "conformal.CcmCounts.correlation": {"wrong": {"undefined": ("strict", "one", 0.25)}, "free": ("undefined",)},
     "cell_counts": {"wrong": {"grid": NO_GRID}},
     "sparse_histogram": {"wrong": {"grid": NO_GRID}},
@@ -729,9 +728,9 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "contingency.convex_hull": {"host": True},
     "contingency.metric_surface": {"wrong": {"grid": NO_NAME}},
     "contingency.learning_path": {"arrays": {"M": np.stack([M, M])}, "wrong": {"metric": (*WRONG["metric"], "recall")}},
-    "contingency.SurfaceDisplay.from_metric": {"wrong": {"r": (*WRONG["r"], [1.0, 2.0])}},
-    "contingency.SurfaceDisplay.plot": {"wrong": {"levels": integers(1)}},
-    "contingency.PathDisplay.from_matrices": {
+    "display.SurfaceDisplay.from_metric": {"wrong": {"r": (*WRONG["r"], [1.0, 2.0])}},
+    "display.SurfaceDisplay.plot": {"wrong": {"levels": integers(1)}},
+    "display.PathDisplay.from_matrices": {
         "arrays": {"M": np.stack([M, M])},
         "wrong": {
             "classes": (3, None, (0,), (0, 0), (0, 2), "01", (0.5, 1), [0, 1, 1], (0, True), {0: 1, 1: 2}, 2**63)
@@ -756,12 +755,16 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "display.StripDisplay.from_matrices": {**PICTURED, "arrays": {"M": np.stack([COUNTS, COUNTS])}},
     "display.StripDisplay.plot": PLOTTED,
     "display.CellsDisplay.from_matrices": {**PICTURED, "arrays": {"M": np.stack([COUNTS, COUNTS])}},
-    "display.GcmDisplay.from_result": {"free": ("class_names",)},
+    "display.GcmDisplay.from_result": {"free": ("display_labels",)},
     "ConfusionCounts.from_labels": COUNTED,
     "ConfusionCounts.update": {**COUNTED, "of": lambda make: cmfast.ConfusionCounts().update},
     "ConfusionCounts.compute": OF_CLASSES,
     "ConfusionCounts.table": OF_CLASSES,
-    "ConfusionCounts.interval": {"others": {"on_failure": "ignore"}, "free": (*OF_CLASSES["free"], "method")},
+    "ConfusionCounts.interval": {
+        "others": {"on_failure": "ignore"},
+        "wrong": {"on_failure": ("nonsense", 1)},
+        "free": (*OF_CLASSES["free"], "method"),
+    },
     "ConfusionCounts.bi_normalize": {"others": {"smoothing": 0.5}},
     "ConfusionCounts.plot": {"free": (*PLOTTED["free"], "order")},
     "ConfusionCounts.group": {
@@ -771,8 +774,8 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "metrics.from_labels": {"others": {"names": ["accuracy"]}, **OF_CLASSES},  # of labels that counting finds
     "metrics.multilabel": {"arrays": LABELLED, "others": {"names": ["f1_macro"]}, "batch": ("sample_weight",)},
     "metrics.multilabel_tables": {"arrays": LABELLED},
-    "metrics.report": {"batch": ()},
-    "metrics.Confusions.explain": {
+    "metrics.classification_report": {"batch": ()},
+    "Confusions.explain": {
         "others": {"labels": ["a", "b", "c"]}, "wrong": {"labels": ("abc", ["a"], 3, [["a", "b", "c"]])},
     },
     "metrics.one_vs_rest": {
@@ -821,7 +824,7 @@ def derive(name: str, function: Callable[..., Any]) -> Entry:
     """Return how the callable `name` is called: as its signature says, and otherwise as `SPECIAL`."""
     owner, _, last = name.rpartition(".")
     is_class = inspect.isclass(function)
-    is_method = not is_class and bool(owner) and inspect.isclass(attrgetter(owner)(cmfast))
+    is_method = not is_class and bool(owner) and inspect.isclass(find_public(owner))
     alias = "" if is_class or function.__name__ == last else f"{owner}.{function.__name__}"
     special = {"arrays": {}, "others": {}, **SPECIAL.get(alias or name, {})}
     is_bound = not is_method or inspect.ismethod(function)

@@ -110,21 +110,21 @@ def _cell_errors(M: Any, *, of: Any, fixed: Any = "total", n: Any = None) -> Any
 
 
 def _cluster_replicates(
-    M: Any, *, clustered: Any = False, strata: Any = None, n: Any = None, n_replicates: Any, rng: Any = 0
+    M: Any, *, clusters: Any = False, strata: Any = None, n: Any = None, n_resamples: Any, rng: Any = 0
 ) -> Any:
     (M,) = dispatch.adopt(M=M)
-    options = {**parse_cluster_axis(M, clustered, strata, n)._asdict(), "n": n, "n_replicates": n_replicates}
+    options = {**parse_cluster_axis(M, clusters, strata, n)._asdict(), "n": n, "n_resamples": n_resamples}
     seed = int(np.random.default_rng(rng).integers(2**63))
     return dispatch.call("cluster_replicates", M, **options, seed=seed)[0]
 
 
-def _cluster_cell_errors(M: Any, *, of: Any, clustered: Any = False, strata: Any = None, n: Any = None) -> Any:
-    errors = cmfast.uncertainty.standard_error(M, of=of, clustered=clustered, strata=strata, n=n)
+def _cluster_cell_errors(M: Any, *, of: Any, clusters: Any = False, strata: Any = None, n: Any = None) -> Any:
+    errors = cmfast.uncertainty.standard_error(M, of=of, clusters=clusters, strata=strata, n=n)
     (M,) = dispatch.adopt(M=M)
     exact = {"tol": 1e-13} if of == "bi" else {}
     whole = adapter(M).evaluate(lambda M: M.sum(-3), M)
     P = cmfast.normalize(whole, of, on_failure="ignore", **exact)
-    options = {**parse_cluster_axis(M, clustered, strata, n)._asdict(), "n": n}
+    options = {**parse_cluster_axis(M, clusters, strata, n)._asdict(), "n": n}
     return errors, dispatch.call("cluster_cell_errors", M, P, of=of, **options)[1]
 
 
@@ -205,12 +205,12 @@ def _covered(P: Any, q: Any, y: Any, **options: Any) -> Any:
     return _sets(P, q, **options).coverage_by_size(y)
 
 
-def _paired(y: Any, a: Any, b: Any, *, names: Any, n_replicates: int, seed: int, **options: Any) -> Any:
+def _paired(y: Any, a: Any, b: Any, *, names: Any, n_resamples: int, seed: int, **options: Any) -> Any:
     T = cmfast.uncertainty.paired_counts(y, a, b, **options)
     plan = _plan.make_plan(tuple(names), options["n_classes"], "present", 1, argument="T").plan
     arrays = _paired_replicates.send_units(_paired_replicates.list_units(T._held), T._home)
     groups = slice(0, len(T.groups or [0]))
-    return _paired_replicates.draw_replicates(arrays, groups, plan, options["n_classes"], n_replicates, seed, None)
+    return _paired_replicates.draw_replicates(arrays, groups, plan, options["n_classes"], n_resamples, seed, None)
 
 
 def _carrying_samples(M: Any, *, names: Any, **options: Any) -> Any:

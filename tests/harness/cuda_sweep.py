@@ -11,8 +11,10 @@ import tempfile
 import time
 import warnings
 from collections import Counter, deque
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, suppress
+from functools import partial
+from heapq import nlargest
 from itertools import cycle, groupby, zip_longest
 from operator import itemgetter
 from typing import Any
@@ -38,23 +40,27 @@ from cmfast.kernels.cuda.scaling import team
 from cmfast.kernels.ops import OPS
 
 LEAST_COVERED = 0.95
-# ThreadSanitizer looks at every access: what races on many matrices does so on few, and cases of one op differ in
-# values more than in what threads do.
+# Sanitizers look at every access: what races on many matrices, or reads beyond their end, does so on few, and cases of
+# one op differ in values more than in what threads do.
+FEW, RACES = cuda_host.MODE != "", cuda_host.MODE == "thread"
 MANY = ("many", "large", "float64-overflow", "overflowing", "tiles", "rows-of")
 JUDGED = ("path", "pattern", "chain", "no-pixels")  # maps whose zeros the host judges, by Numba
-EVERY = 5
+EVERY = 5  # of the cases of an op one is enough, but for the lines of these
+MANY_LINES = frozenset({"cell_errors", "confusion_fractions", "ipf", "most_confused", "one_vs_rest", "ras"})
 GRIDS = (1, 2, 1 << 16)  # blocks of a call, in turn
+LONGEST = 10  # calls whose time is printed
 
 
 def calls(mode: str) -> Iterator[tuple[str, Any]]:
     """Yield op and case, as far as arrays on a device can hold it."""
     for op in sorted(OPS):
-        for case in CASES[op][:: EVERY if mode == "thread" else 1]:
+        every = mode == "gpu" or (mode == "coverage" and op in MANY_LINES)
+        for case in CASES[op][:: 1 if every else EVERY]:
             arrays = [a for a in (*case.args, *case.options.values()) if hasattr(a, "dtype")]
             numbers = all(a.dtype.kind in "biuf" for a in arrays)
             words = (*MANY, *JUDGED) if op == "balance" else MANY
-            few = mode != "thread" or not any(word in case.id for word in words)
-            if "cuda" in OPS[op].targets and has_kernels(op, case) and numbers and few:
+            small = mode == "gpu" or not any(word in case.id for word in words)
+            if "cuda" in OPS[op].targets and has_kernels(op, case) and numbers and small:
                 yield op, case
 
 
@@ -65,20 +71,34 @@ def run(op: str, case: Any, make: Any) -> None:
 
 
 def sweep(mode: str) -> None:
-    """Run all of them in this process, by one block, by two, which do the work of many in turns, or by all."""
-    every, several = list(calls(mode)), set[str]()
-    kernels = [kernel.name for kernel in module.list_kernels()]
+    """Run all of them in this process, by one block, by two, which do the work of many in turns, or by all.
+
+    Where no block of a kernel has taken a second turn by then, the call for its first instance follows.
+    """
+    every, left = list(calls(mode)), {kernel.name: kernel for kernel in module.list_kernels()}
+    spent, make = dict[str, float](), cuda_host.asarray
+
+    def watch(name: str, call: Callable[[], Any], most: int = 1) -> None:
+        begin = time.process_time()
+        with small_grids(most) as found:
+            call()
+        spent[name] = time.process_time() - begin
+        for each in found:
+            left.pop(each, None)
+
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for (op, case), most in zip(every, cycle(GRIDS), strict=False):
-            with small_grids(most) as found:
-                run(op, case, cuda_host.asarray)
-            several |= found
+            watch(f"{op} {case.id}", partial(run, op, case, make), most)
         for part in BEYOND:
-            with small_grids(1) as found:
-                deque(part(cuda_host.asarray), maxlen=0)
-            several |= found
-    print(f"{mode}: {len(every)} calls; a block of each of these takes one turn: {sorted({*kernels} - several)}")
+            watch(part.__name__, partial(deque, part(make), maxlen=0))
+        for kernel in list(left.values()):
+            if kernel.name in left:
+                call = call_for(kernel, kernel.instances[0])
+                watch(kernel.name, partial(call.function, *on_device(call.arrays, make)))
+    longest = ", ".join(f"{name} {seconds:.1f}" for name, seconds in nlargest(LONGEST, spent.items(), itemgetter(1)))
+    print(f"{mode}: {len(every)} calls; a block of each of these takes one turn: {sorted(left)}")
+    print(f"{mode}: longest, in seconds of this process without the compiler: {longest}")
 
 
 def sweep_gpu(seconds: float) -> None:
@@ -140,7 +160,7 @@ def zeros(make: Any) -> Iterator[Any]:
         M[4:] = np.minimum(M[4:], 1.0) + (M[4:] > 1.0)
         T = np.roll(M > 0, 1, 0) * rng.integers(1, 9, (8, *shape))
         T[::2] = (M > 0)[::2] * (T > 0)[::2]
-        if cuda_host.MODE == "thread":
+        if FEW:
             M, T = M[::4], T[::4]
         start = (rng.random(shape[0]), rng.random(shape[1]))
         for targets in ((T.sum(2) * 1.0, T.sum(1) * 1.0), (T.sum(2) / 7, T.sum(1) / 7)):
@@ -164,15 +184,14 @@ def zeros(make: Any) -> Iterator[Any]:
 
 def large(make: Any) -> Iterator[Any]:
     """Scale matrices that sweeps, conjugate gradients and elimination share."""
-    slow = cuda_host.MODE == "thread"
     rng = np.random.default_rng(2)
     far = np.arange(140)[:, None] // 70 != np.arange(140) // 70
     blocks = np.where(far, 1e-6, rng.random((140, 140)) + 0.1)
     chain = np.eye(130) + 0.3 * np.eye(130, k=1) + 0.2 * np.eye(130, k=-1) + 1e-9
     few = (blocks, far + 1.0)
     many = (chain, np.tril(rng.random((140, 140)), 1), 10.0 ** rng.uniform(-140, 140, (65, 65)))
-    for M in few if slow else few + many:
-        yield cmfast.ipf(make(M), on_failure="ignore", max_iter=9 if slow else 60, tol=1e-13)
+    for M in few if RACES else few + many[:2] if FEW else few + many:
+        yield cmfast.ipf(make(M), on_failure="ignore", max_iter=9 if FEW else 60, tol=1e-13)
     targets = (blocks[:-1] * rng.random(140)).sum(1), (blocks[:-1] * rng.random(140)).sum(0)
     yield cmfast.ipf(*on_device((blocks[:-1], targets[0], targets[1] * (targets[0].sum() / targets[1].sum())), make))
 
@@ -184,17 +203,13 @@ def small(make: Any) -> Iterator[Any]:
     yield ENTRIES["scaling_gradient"](make(M), make(G), None, None)
 
 
-def odd_places(make: Any) -> Iterator[Any]:
-    """Count labels that begin at no multiple of 16 bytes."""
+def places(make: Any) -> Iterator[Any]:
+    """Count labels that begin at a multiple of 16 bytes, or at none; one of them is no class."""
     y = np.arange(9001, dtype=np.uint8) % 5
-    yield cmfast.confusion_matrix(make(y)[1:], make(y)[:-1], n_classes=5)
-
-
-def turns(make: Any) -> Iterator[Any]:
-    """Make a call for an instance of every kernel, most of them with work for several blocks."""
-    for kernel in module.list_kernels():
-        call = call_for(kernel, kernel.instances[0])
-        yield call.function(*on_device(call.arrays, make))
+    for some in (make(y)[1:], make(y)[:-1]):
+        yield cmfast.confusion_matrix(some, make(y)[:-1], n_classes=5)
+    with suppress(ValueError):
+        yield cmfast.confusion_matrix(make(y), make(y), n_classes=4)
 
 
 def crews(make: Any) -> Iterator[Any]:
@@ -205,7 +220,7 @@ def crews(make: Any) -> Iterator[Any]:
     before, team.SHARED_MATRIX_CELLS = team.SHARED_MATRIX_CELLS, 1
     try:
         near = (whole + 0.1, whole + 66 * np.eye(66), whole * (whole < 0.5) + np.eye(66))
-        for M in near if cuda_host.MODE == "thread" else (*near, far):
+        for M in near if RACES else (*near, far):
             yield cmfast.ipf(make(M), on_failure="ignore", max_iter=9, tol=1e-13)
         yield cmfast.ipf(make(whole), on_failure="ignore", smoothing="pseudo-bayes", solver="sinkhorn", max_iter=3)
     finally:
@@ -215,8 +230,8 @@ def crews(make: Any) -> Iterator[Any]:
 def backs(make: Any) -> Iterator[Any]:
     """Differentiate blocks, limits and targets of zero, by a thread, a warp, a block and a thread-block group."""
     rng, gradient = np.random.default_rng(4), ENTRIES["scaling_gradient"]
-    crew, few = mock.patch.object(team, "SHARED_MATRIX_CELLS", 1), cuda_host.MODE == "thread"
-    for R, C in ((4, 4), (4, 3), (3, 4), (7, 7), (34, 33), (131, 129))[:: 2 if few else 1]:
+    crew = mock.patch.object(team, "SHARED_MATRIX_CELLS", 1)
+    for R, C in ((4, 4), (4, 3), (3, 4), (7, 7), (34, 33), (131, 129))[:: 2 if RACES else 1]:
         M, G, line = rng.random((3, R, C)) + 0.1, rng.normal(size=(3, R, C)), rng.random((3, R))
         M[:2, R // 2 :, : C // 2] = 0.0  # with equal sums a limit, or blocks
         M[1, : R // 2, C // 2 :] = 0.0
@@ -225,7 +240,8 @@ def backs(make: Any) -> Iterator[Any]:
         u[2] *= v[2].sum() / u[2].sum()
         with crew:
             yield gradient(*on_device((M, G, None, None, u, v), make), on_failure="ignore")
-            yield gradient(*on_device((M.astype(np.float32), None, line, None, u, v), make), on_failure="ignore")
+            if not (FEW and R > 99):  # which takes the host long
+                yield gradient(*on_device((M.astype(np.float32), None, line, None, u, v), make), on_failure="ignore")
             if R == C:
                 single = M.astype(np.float32), G.astype(np.float32), None, None
                 yield gradient(*on_device(single, make), on_failure="ignore")
@@ -233,15 +249,16 @@ def backs(make: Any) -> Iterator[Any]:
 
 def tables(make: Any) -> Iterator[Any]:
     """Scale tables by warps and by blocks, near and far: what converges, cells that die, what has no answer."""
-    rng, few = np.random.default_rng(5), cuda_host.MODE == "thread"
+    rng = np.random.default_rng(5)
     block, far = (
         mock.patch.object(margins, "MOST_WARP_NUMBERS", 0),
         mock.patch.object(margins, "most_shared", return_value=0),
     )
-    for patches in ((), (block,), (block, far))[few:]:
+    for patches in ((), (block,), (block, far))[RACES:]:
         with ExitStack() as stack:
             for patch in patches:
                 stack.enter_context(patch)
+            few = FEW and bool(patches)  # blocks take long on the host
             for shape in ((3, 4, 3), (4, 4, 4))[few:]:
                 some = rng.random((3, *shape)) < 0.6
                 T = rng.integers(1, 9, some.shape) * (some & (rng.random(some.shape) < 0.8)) * 1.0
@@ -254,8 +271,8 @@ def tables(make: Any) -> Iterator[Any]:
 
 def scale_spread_tables(make: Any) -> Iterator[Any]:
     """Scale tables of widely spread cells to margins of all sizes, by warps and blocks, and check the sums."""
-    rng, few = np.random.default_rng(6), cuda_host.MODE == "thread"
-    for R, C in ((2, 2), (3, 5), (4, 4), (40, 34), (70, 66))[: 3 if few else 5]:
+    rng = np.random.default_rng(6)
+    for R, C in ((2, 2), (3, 5), (4, 4), (40, 34), (70, 66))[: 3 if FEW else 5]:
         for width, lines in ((8.0, 5.0), (1.0, 9.0), (15.0, 9.0)):
             M = np.exp(rng.normal(0.0, width, (2, R, C)))
             T = M * 10.0 ** rng.uniform(-lines, lines, (2, R, 1)) * 10.0 ** rng.uniform(-lines, lines, (2, 1, C))
@@ -271,7 +288,7 @@ def scale_spread_tables(make: Any) -> Iterator[Any]:
 
 
 def sums(make: Any) -> Iterator[Any]:
-    """Make metrics of sums, possible and impossible ones, and of counts whose products no two words hold."""
+    """Make metrics of sums, possible and impossible ones, of counts whose products no two words hold, of tiny cells."""
     names = ("kappa_linear", "kappa_quadratic", "gerrity", "mcc")
     M = np.random.default_rng(1).integers(0, 9, (4, 3, 3))
     for cells in (M, M * 0.5, M * 2**56, M * 1e80):
@@ -279,6 +296,8 @@ def sums(make: Any) -> Iterator[Any]:
         for bad in (tops, tops[:, ::-1], -tops):
             given = on_device((d, t, p), make)
             yield cmfast.metrics.from_sums(*given, names, bands=make(bands), tops=make(bad), on_failure="ignore")
+    tiny = M * np.where(np.eye(3) > 0, 1e-308, 1.0)
+    yield cmfast.metrics.compute(make(tiny), ("geometric_mean", "recall"), on_failure="ignore")
 
 
 def sorts(make: Any) -> Iterator[Any]:
@@ -300,17 +319,17 @@ def call_kernel_instances(kernels: tuple[module.Kernel, ...], name: str, make: A
 
 
 def cells(make: Any) -> Iterator[Any]:
-    """Add the minima of cells for threads and for a block, with heights in either memory."""
+    """Add the minima of cells for threads and for a block, with heights in either memory, and count what they have."""
     for C, sizes in CELL_SIZES:
         keys, counts, weights, half = key_cells_of_sizes(C, sizes, 0)
         yield sum_cell_minima(*on_device((keys, counts, weights), make), half)
+        yield dispatch.call("cell_shapes", *on_device((keys, counts), make), n_classes=C)
 
 
 # What no case of the conformance suite asks for; each makes a call and yields.
 BEYOND = (
-    turns,
     small,
-    odd_places,
+    places,
     factors,
     zeros,
     sums,

@@ -87,9 +87,9 @@ def unique(array: Any, *, return_counts: bool = False) -> Any:
     return tuple(map(cuda_host.asarray, np.unique(array.get(), return_counts=True)))
 
 
-def bincount(array: Any, *, minlength: int) -> Any:
-    """Return how many there are of every number."""
-    return cuda_host.asarray(np.bincount(array.get(), minlength=minlength))
+def bincount(array: Any, *, weights: Any = None, minlength: int) -> Any:
+    """Return how many there are of every number, or the sums of their weights."""
+    return cuda_host.asarray(np.bincount(array.get(), None if weights is None else weights.get(), minlength))
 
 
 def rename(name: str) -> None:

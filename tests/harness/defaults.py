@@ -6,12 +6,9 @@ A default is a promise: changing it changes results of calls that leave the opti
 import inspect
 import json
 import sys
-from operator import attrgetter
 from pathlib import Path
 
-from callables import ENTRIES
-
-import cmfast
+from callables import ENTRIES, find_public
 
 FILE = Path(__file__).parents[1] / "data" / "defaults.json"
 Defaults = dict[str, str | dict[str, list[str]]]
@@ -21,7 +18,7 @@ def find_defaults() -> Defaults:
     """Return the default of each option; by default the names of the functions, where these have different ones."""
     found: dict[str, dict[str, list[str]]] = {}
     for name in ENTRIES:
-        for option in inspect.signature(attrgetter(name)(cmfast)).parameters.values():
+        for option in inspect.signature(find_public(name)).parameters.values():
             if option.default is not inspect.Parameter.empty:
                 found.setdefault(option.name, {}).setdefault(repr(option.default), []).append(name)
     return {

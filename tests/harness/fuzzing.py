@@ -36,8 +36,8 @@ OF_INDICES = (
     "BalanceResult.explain",
     "RoundedTable.explain",
     "TargetEstimate.explain",
-    "uncertainty.Comparison.parting",
-    "uncertainty.Comparison.verdict",
+    "Comparison.parting",
+    "Comparison.verdict",
 )
 
 # What NumPy, Numba and Python say in their own words.
@@ -185,7 +185,7 @@ ODD: tuple[Any, ...] = (
 )  # fmt: skip
 
 # Large valid values of these options make results or run times large.
-SMALL = {"origins", "max_iter", "levels", "n_replicates", "size", "k"}
+SMALL = {"origins", "max_iter", "levels", "n_resamples", "size", "k"}
 
 
 def _too_long(option: str, value: Any) -> bool:

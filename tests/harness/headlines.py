@@ -11,7 +11,7 @@ import numpy as np
 import cmfast
 from cmfast._report import _confusions, _model_facts, _options
 
-ASKED = _options.ReportOptions(level=0.95, smoothing=None, n_replicates=2, seed=0, num_threads=1)
+ASKED = _options.ReportOptions(confidence_level=0.95, smoothing=None, n_resamples=2, seed=0, num_threads=1)
 SIZES = (2, 5, 10, 50)
 SAMPLES = {2: 1_000, 5: 10_000, 10: 10_000, 50: 200_000}
 WRONG = 0.3  # share of samples
@@ -153,17 +153,17 @@ def power(C, n, draws, seed=0):
     return top, told
 
 
-def main(n_draws):
+def main(n_resamples):
     """Write the tables of docs/report.md."""
     write = sys.stdout.write
     for case in cases():
-        shares = " | ".join(f"{count / n_draws:.3f}" for count in simulate(*case, n_draws))
+        shares = " | ".join(f"{count / n_resamples:.3f}" for count in simulate(*case, n_resamples))
         kind, C, n = case
         write(f"| {kind.replace('_', ' ')} | {C} | {n:,} | {shares} |\n")
     for C in SIZES:
         for n in (20 * C, 100 * C, 500 * C):
-            top, told = power(C, n, n_draws)
-            write(f"| {C} | {n:,} | {top / n_draws:.2f} | {told / n_draws:.2f} |\n")
+            top, told = power(C, n, n_resamples)
+            write(f"| {C} | {n:,} | {top / n_resamples:.2f} | {told / n_resamples:.2f} |\n")
 
 
 if __name__ == "__main__":

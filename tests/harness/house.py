@@ -92,6 +92,8 @@ def names(path: Path) -> set[str]:
                 found.add(node.attr)
             case ast.arg():
                 found.add(node.arg)
+            case ast.ImportFrom(module=str(module), names=[ast.alias(name="*")]):
+                found |= names(Path(module.replace(".", "/") + ".py"))
             case ast.alias():
                 found.add(node.asname or node.name)
     return found

@@ -11,6 +11,7 @@ from unittest import mock
 
 import numpy as np
 from calls import ENTRIES
+from cases.geometry import key_cells_of_sizes
 from cases.margins import PAIRS, margins_of
 
 import cmfast
@@ -355,6 +356,12 @@ def _minima(held: str) -> Call:
     return replace(gcm, function=call)
 
 
+def _shapes() -> Call:
+    """Cells that a thread looks at and one that a block does."""
+    keys, counts, _, _ = key_cells_of_sizes(90, [1, 2, 40, 5, 900, 30] * 60, 0)
+    return Call(lambda *given: dispatch.call("cell_shapes", *given, n_classes=90), (keys, counts))
+
+
 def _limbs(*_: str) -> Call:
     return _gcm(10.0 ** _rng("limbs").uniform(-30, 30, (6, 6)))
 
@@ -449,7 +456,7 @@ def _patterns(kind: str, width: str) -> Call:
 
 def _make_resampling_call(scheme: str) -> Callable[..., Call]:
     def call(kind: str = "i64") -> Call:
-        options = {"n_replicates": 70, "scheme": scheme, "rng": 1, "n": None if kind == "i64" else 500}
+        options = {"n_resamples": 70, "scheme": scheme, "rng": 1, "n": None if kind == "i64" else 500}
         return Call(lambda M: cmfast.uncertainty.resample(M, **options), (_matrices(kind, 6),))
 
     return call
@@ -458,13 +465,13 @@ def _make_resampling_call(scheme: str) -> Callable[..., Call]:
 def _intervals(method: str) -> Callable[[], Call]:
     def call() -> Call:
         names = ["mcc", "recall", "gerrity", "krippendorff_alpha"]
-        options = {"n_replicates": 1500, "method": method, "rng": 2, "on_failure": "ignore"}
+        options = {"n_resamples": 1500, "method": method, "rng": 2, "on_failure": "ignore"}
 
         def ends(M: Any) -> tuple[Any, ...]:
             found = cmfast.uncertainty.interval(M, names, **options)
             return tuple(part for one in found.values() for part in one)
 
-        return Call(ends, (_matrices("i64", 5),), 1e-9)
+        return Call(ends, (_matrices("i64", 5, 4),), 1e-9)  # on the host 1,500 replicates of more take long
 
     return call
 
@@ -507,21 +514,21 @@ def _paired() -> Call:
     labels = [rng.integers(0, 5, 300) for _ in range(4)]
 
     def call(y: Any, a: Any, b: Any, clusters: Any) -> tuple[Any, ...]:
-        options = {"names": names, "n_classes": 5, "n_replicates": 300, "seed": 3}
+        options = {"names": names, "n_classes": 5, "n_resamples": 300, "seed": 3}
         return tuple(ENTRIES["paired_replicates"](y, a, b, clusters=clusters, **options))
 
     return Call(call, tuple(labels), 1e-12)
 
 
-def _clusters(kind: str, clustered: bool, method: str | None) -> Call:
+def _clusters(kind: str, clusters: bool, method: str | None) -> Call:
     names = ["mcc", "recall", "kappa_linear", "f1_macro"]
     M = _matrices(kind, 4, 24).reshape(3, 8, 4, 4) // 9
-    options = {"clustered": clustered, "strata": np.array([0, 1, 1, 0, 0, 1, 0, 0])}
+    options = {"clusters": clusters, "strata": np.array([0, 1, 1, 0, 0, 1, 0, 0])}
 
     def call(M: Any) -> tuple[Any, ...]:
         if method is None:
             return tuple(cmfast.uncertainty.standard_error(M, names, **options).values())
-        found = ENTRIES["metric_intervals"](M, names, method=method, n_replicates=150, rng=4, **options)
+        found = ENTRIES["metric_intervals"](M, names, method=method, n_resamples=150, rng=4, **options)
         return tuple(part for one in found.values() for part in one)
 
     return Call(call, (np.floor(M).astype(TYPES[kind]),), 1e-9)
@@ -529,14 +536,14 @@ def _clusters(kind: str, clustered: bool, method: str | None) -> Call:
 
 def _redrawn() -> Call:
     M = _matrices("i64", 4, 24).reshape(3, 8, 4, 4) // 9
-    options = {"clustered": True, "strata": np.array([0, 1, 1, 0, 0, 1, 0, 0]), "n_replicates": 150}
+    options = {"clusters": True, "strata": np.array([0, 1, 1, 0, 0, 1, 0, 0]), "n_resamples": 150}
     return Call(lambda M: ENTRIES["cluster_replicates"](M, **options), (M,))
 
 
 def _cells_of_clusters() -> Call:
     def errors(M: Any, W: Any) -> tuple[Any, ...]:
-        given = ((M, {"of": "bi", "clustered": True}), (M, {"of": "col", "strata": [0, 1, 1, 0, 0, 1, 0, 0]}))
-        given = (*given, (W, {"of": "bi", "clustered": True, "n": 9}))  # in shared memory, and not
+        given = ((M, {"of": "bi", "clusters": True}), (M, {"of": "col", "strata": [0, 1, 1, 0, 0, 1, 0, 0]}))
+        given = (*given, (W, {"of": "bi", "clusters": True, "n": 9}))  # in shared memory, and not
         return tuple(part for matrices, asked in given for part in ENTRIES["cluster_cell_errors"](matrices, **asked))
 
     M, W = _matrices("i64", 4, 24).reshape(3, 8, 4, 4) // 9, _matrices("i64", 30, 3).reshape(1, 3, 30, 30)
@@ -622,7 +629,7 @@ OF_A_SIZE: dict[str, Callable[[Any], Any]] = {
     "one_vs_rest": cmfast.metrics.one_vs_rest,
     "confusion_fractions": cmfast.metrics.confusion_fractions,
     "most_confused": lambda M: cmfast.metrics.most_confused(M, 7, by="symmetric_rate"),
-    "resample": lambda M: cmfast.uncertainty.resample(M, n_replicates=3, n=500),
+    "resample": lambda M: cmfast.uncertainty.resample(M, n_resamples=3, n=500),
 }
 
 
@@ -711,6 +718,7 @@ CALLS: dict[str, Callable[..., Call]] = {
     "cmfast_min_overlap_pairs": _overlap_of_histograms,
     "cmfast_gcm_overlaps": _overlaps,
     "cmfast_gcm_sums": _minima,
+    "cmfast_cell_shapes_cells": _shapes,
     "cmfast_gcm_summary": _gcm,
     "cmfast_gcm_integers": _gcm,
     "cmfast_gcm_round": _gcm,

@@ -17,7 +17,8 @@ from optional import torch
 import cmfast
 from cmfast import metrics
 from cmfast.kernels.cpu.metrics.values import PAST_BYTES
-from cmfast.kernels.shared.metrics import AGAIN, Value
+from cmfast.kernels.shared.metric_formulas import Value
+from cmfast.kernels.shared.metrics import AGAIN
 
 PUBLISHED = json.loads((Path(__file__).parents[1] / "data" / "metrics.json").read_text())
 GLOSSARY, TEAMS = PUBLISHED["paper001"], PUBLISHED["paper003"]["teams"]
@@ -206,11 +207,11 @@ def test_averages_over_some_classes_are_scikit_learns(undefined, rng):
 def test_the_positive_class_of_two(rng):
     for M in rng.integers(1, 9, (5, 2, 2)):
         y, p = np.repeat(np.indices((2, 2)).reshape(2, -1), M.ravel(), axis=1)
-        for positive in (0, 1):
-            assert_close(metrics.f1(M, average="binary", positive=positive), skm.f1_score(y, p, pos_label=positive))
-            assert_close(metrics.fbeta(M, 2, average="binary", positive=positive), metrics.fbeta(M, 2)[positive])
+        for pos_label in (0, 1):
+            assert_close(metrics.f1(M, average="binary", pos_label=pos_label), skm.f1_score(y, p, pos_label=pos_label))
+            assert_close(metrics.fbeta(M, 2, average="binary", pos_label=pos_label), metrics.fbeta(M, 2)[pos_label])
             assert_close(
-                metrics.compute(M, "jaccard_binary", positive=positive), skm.jaccard_score(y, p, pos_label=positive)
+                metrics.compute(M, "jaccard_binary", pos_label=pos_label), skm.jaccard_score(y, p, pos_label=pos_label)
             )
     with pytest.raises(ValueError, match=r"of 2 classes for f1_binary \(per class: f1, mean: f1_macro\)"):
         metrics.f1(np.ones((3, 3)), average="binary")
@@ -318,7 +319,7 @@ def test_tensors_give_tensors():
             ValueError,
             "metrics.from_sums: arrays must have one shape",
         ),
-        (lambda: metrics.tss([[1, 1], [1, 1]], positive=2), ValueError, "metrics.tss: positive must be 0 or 1"),
+        (lambda: metrics.tss([[1, 1], [1, 1]], pos_label=2), ValueError, "metrics.tss: pos_label must be 0 or 1"),
         (lambda: metrics.mcc([[-1, 0], [0, 1]], on_failure="raise"), cmfast.FailureError, "metrics.mcc"),
     ],
 )
@@ -388,17 +389,21 @@ def test_tables_of_the_glossary(name):
 
 def test_report():
     M = [[420, 15, 15], [10, 280, 10], [30, 20, 200]]
-    report = metrics.report(M, class_names=["a", "<b>", "c"])
+    report = metrics.classification_report(M, display_labels=["a", "<b>", "c"])
     assert "&lt;b&gt;" in report.to_html()
     frame = report.to_pandas()
     assert frame.loc["macro", "f1"] == metrics.f1(M, average="macro")
     assert frame.attrs["mcc"] == metrics.mcc(M)
-    assert str(metrics.report(torch.tensor(M))).splitlines()[0].split() == ["0/0:", "present", *report.columns]
+    assert str(metrics.classification_report(torch.tensor(M))).splitlines()[0].split() == [
+        "0/0:",
+        "present",
+        *report.columns,
+    ]
     for names in (["a"], ["a", "a", "b"]):
-        with pytest.raises(ValueError, match="class_names must be"):
-            metrics.report(M, class_names=names)
+        with pytest.raises(ValueError, match="display_labels must be"):
+            metrics.classification_report(M, display_labels=names)
     with pytest.raises(ValueError, match="one matrix"):
-        metrics.report([M, M])
+        metrics.classification_report([M, M])
 
 
 def test_thresholds_are_scikit_learns_roc_curve(rng):
@@ -547,9 +552,11 @@ def test_sums_and_reports_of_sparse_matrices(kind, rng):
         got, want = metrics.margins(few), metrics.margins(M)
         for name in want._fields:
             assert_same_bits(getattr(got, name), getattr(want, name))
-        assert str(metrics.report(few)) == str(metrics.report(M))
+        assert str(metrics.classification_report(few)) == str(metrics.classification_report(M))
     names = [f"class {k}" for k in range(12)]
-    assert str(metrics.report(few, class_names=names)) == str(metrics.report(M, class_names=names))
+    assert str(metrics.classification_report(few, display_labels=names)) == str(
+        metrics.classification_report(M, display_labels=names)
+    )
 
 
 def test_sparse_matrices_with_bad_values():
@@ -559,8 +566,8 @@ def test_sparse_matrices_with_bad_values():
     with pytest.warns(cmfast.FailureWarning, match=r"not summed: INVALID; negative value at M\[0, 1\]"):
         found = metrics.margins(few)
     assert_same_bits(tuple(found), tuple(metrics.margins(few.toarray(), on_failure="ignore")))
-    with pytest.raises(cmfast.FailureError, match=r"metrics.report: .*negative value at M\[0, 1\]"):
-        metrics.report(few)
+    with pytest.raises(cmfast.FailureError, match=r"metrics.classification_report: .*negative value at M\[0, 1\]"):
+        metrics.classification_report(few)
     for values, words in (([2**62, 2**62], "add up to more than fits"), ([np.inf, 1.0], "infinite value at")):
         few = scipy.sparse.coo_array((values, ([0, 1], [0, 1])), shape=(2, 2))
         with pytest.warns(cmfast.FailureWarning, match=words):
@@ -579,7 +586,7 @@ CURVES = {
 
 @pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES)
 @pytest.mark.parametrize(
-    ("labels", "positive", "said"),
+    ("labels", "pos_label", "said"),
     [
         (["yes", "no"], "Yes", r"\['no', 'yes'\], got 'Yes'; did you mean 'yes'\?$"),
         ([1, 2], 3, r"\[1, 2\], got 3$"),
@@ -587,20 +594,20 @@ CURVES = {
         ([[0, 1], [1, 1]], 2, r"\[0, 1\], got 2$"),
     ],
 )
-def test_a_positive_label_that_is_none_of_the_labels_is_refused(curve, labels, positive, said):
+def test_a_positive_label_that_is_none_of_the_labels_is_refused(curve, labels, pos_label, said):
     scores = np.linspace(0, 1, np.size(np.asarray(labels))).reshape(np.shape(np.asarray(labels)))
     scores = torch.tensor(scores) if isinstance(labels, torch.Tensor) else scores
     for on_failure in ("warn", "ignore"):
         with pytest.raises(ValueError, match=r"metrics\.\w+: pos_label must be one of the labels " + said):
-            curve(labels, scores, pos_label=positive, on_failure=on_failure)
+            curve(labels, scores, pos_label=pos_label, on_failure=on_failure)
 
 
 def test_a_positive_label_may_be_missing_in_a_row_and_where_there_is_one_label():
     found = metrics.roc_auc([[1, 2], [1, 1]], [[0.1, 0.2], [0.1, 0.2]], pos_label=2)
     assert found[0] == 1
     assert np.isnan(found[1])
-    for labels, positive in (([0, 0], 1), ([2, 2], 1), (["no", "no"], "yes"), ([], 1)):
-        assert np.isnan(metrics.roc_auc(labels, np.arange(float(len(labels))), pos_label=positive))
+    for labels, pos_label in (([0, 0], 1), ([2, 2], 1), (["no", "no"], "yes"), ([], 1)):
+        assert np.isnan(metrics.roc_auc(labels, np.arange(float(len(labels))), pos_label=pos_label))
 
 
 @pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES)
@@ -708,8 +715,8 @@ def test_the_positive_class_by_its_label(classes, make):
     y, p = (make([classes[x == "spam"] for x in some]) for some in SPAM)
     ids = [np.array([x == "spam" for x in some], int) for some in SPAM]
     names = ["recall_binary", "precision_binary", "tss", "mcc"]
-    for positive, label in enumerate(classes):
-        want = metrics.from_labels(*ids, names, positive=positive)
+    for pos_label, label in enumerate(classes):
+        want = metrics.from_labels(*ids, names, pos_label=pos_label)
         assert metrics.from_labels(y, p, names, pos_label=label) == want
         assert metrics.from_labels(y, p, names, pos_label=np.array([label])[0]) == want
     alone = y[:1], y[:1]
@@ -781,14 +788,16 @@ def test_reports_of_some_classes_agree_with_scikit_learn(rng):
     y, p = rng.integers(0, 4, (2, 200))
     names = ["ant", "bee", "cat", "dog"]
     want = skm.classification_report(y, p, labels=[3, 1], target_names=["dog", "bee"], output_dict=True)
-    for labels, class_names in ((["dog", "bee"], names), ([3, 1], None), (np.array([3, 1]), list("0123"))):
-        got = metrics.report(cmfast.confusion_matrix(y, p), class_names=class_names, average_over=labels)
+    for labels, display_labels in ((["dog", "bee"], names), ([3, 1], None), (np.array([3, 1]), list("0123"))):
+        got = metrics.classification_report(
+            cmfast.confusion_matrix(y, p), display_labels=display_labels, average_over=labels
+        )
         for theirs, ours in zip(("dog", "bee", "macro avg", "weighted avg"), got.rows.values(), strict=True):
             columns = ("precision", "recall", "f1-score", "support")
             assert (*ours[:3], ours[4]) == pytest.approx([want[theirs][column] for column in columns])
     for labels, error in ((["cow"], ValueError), ("dog", TypeError), ([], TypeError), (["dog", "dog"], ValueError)):
-        with pytest.raises(error, match=r"^metrics.report: average_over must be"):
-            metrics.report(np.eye(4), class_names=names, average_over=labels)
+        with pytest.raises(error, match=r"^metrics.classification_report: average_over must be"):
+            metrics.classification_report(np.eye(4), display_labels=names, average_over=labels)
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.int64])

@@ -3,6 +3,7 @@
 import cuda_host
 import device
 import numpy as np
+import nvrtc
 import pytest
 from checks import assert_same_bits
 
@@ -14,10 +15,21 @@ pytestmark = [pytest.mark.cuda_host, *device.marks]
 
 
 QUOTIENTS = """
+template <typename S>
 __global__ void quotients(const double* a, const double* b, double* out, int n) {
-  for (int k = threadIdx.x; k < n; k += CM_THREADS) out[k] = divide<i64>(a[k], b[k]);
+  for (int k = threadIdx.x; k < n; k += CM_THREADS) out[k] = divide<S>(a[k], b[k]);
 }
 """
+
+
+def quotients(kind, *pairs):
+    """Return both sides of pairs of arrays, and what the kernels of metrics take for their quotients."""
+    a, b = (np.concatenate([np.ravel(part) for part in side]) for side in zip(*pairs, strict=True))
+    out, name = cuda_host.empty(a.size, np.float64), f"quotients<{kind}>"
+    code = module.assemble_source("metrics/values") + QUOTIENTS
+    kernel = cuda_host.RawModule(code=code, name_expressions=(name,)).get_function(name)
+    kernel((1,), (module.THREADS,), (*map(cuda_host.asarray, (a, b)), out, np.int32(a.size)))
+    return a, b, out.get()
 
 
 @pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing()))
@@ -30,13 +42,47 @@ def test_quotients_of_counts_are_rounded_once():
     powers = 2.0 ** np.arange(126)
     pairs = [small, large, (near, b), (np.nextafter(b, 0), b), (b, np.nextafter(b, 0)), (powers, powers[::-1])]
     pairs += [(-large[0], large[1]), (large[0], -large[1]), (np.array([0.0, 7.0, -7.0]), np.zeros(3))]
-    a, b = (np.concatenate(part) for part in zip(*pairs, strict=True))
-    out = cuda_host.empty(a.size, np.float64)
-    code = module.assemble_source("metrics/values") + QUOTIENTS
-    kernel = cuda_host.RawModule(code=code, name_expressions=("quotients",)).get_function("quotients")
-    kernel((1,), (module.THREADS,), (*map(cuda_host.asarray, (a, b)), out, np.int32(a.size)))
+    pairs += [(powers, np.full(126, 2.0**53 - 1))]
+    a, b, found = quotients("i64", *pairs)
     with np.errstate(divide="ignore", invalid="ignore"):
-        np.testing.assert_array_equal(out.get(), a / b)
+        np.testing.assert_array_equal(found, a / b)
+
+
+@pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing()))
+def test_quotients_of_any_numbers_have_the_bits_of_a_division():
+    """Whatever their size and sign; also quotients that are denormal, halfway between two of these, or too large."""
+    rng, n = np.random.default_rng(1), 6000
+    tail = rng.integers(0, 2**52, n) * 2.0**-52
+    few = rng.integers(0, 60, n) * 2.0**-52
+    mantissas = np.concatenate([1 + tail, 1 + few, 2 - 2.0**-52 - few])
+    shuffled = rng.permutation(mantissas)
+    exponents = rng.integers(-1080, -1015, mantissas.size)
+    denormal = np.ldexp(mantissas, exponents // 2), np.ldexp(shuffled, exponents // 2 - exponents)
+    halves = np.ldexp(np.rint(8 * mantissas), -1074), np.ldexp(1.0, rng.integers(0, 5, mantissas.size))
+    sizes = [0.0, 5e-324, 1e-310, 2.0**-1022, 1e-200, 1.0, 3.0, 1e200, np.finfo(float).max, np.inf, np.nan]
+    special = np.meshgrid(*[[*sizes, *(-x for x in sizes)]] * 2)
+    anything = rng.integers(0, 2**64, (2, 100_000), dtype=np.uint64).view(float)
+    ones = np.ldexp(1.0, rng.integers(-1000, 1000, 99)), np.full(99, 2.0 - 2.0**-52)
+    a, b, found = quotients("double", (mantissas, shuffled), denormal, halves, special, anything, ones)
+    with np.errstate(all="ignore"):
+        want = a / b
+    known = ~np.isnan(want)
+    assert ((abs(want) > 0.0) & (abs(want) < 2.0**-1022)).sum() > 10_000
+    np.testing.assert_array_equal(known, ~np.isnan(found))
+    np.testing.assert_array_equal(found[known].view(np.int64), want[known].view(np.int64))
+
+
+@pytest.mark.skipif(nvrtc.missing() is not None, reason=str(nvrtc.missing()))
+@pytest.mark.parametrize("kernel", [values._METRICS, values._WHOLE], ids=lambda kernel: kernel.name)
+@pytest.mark.parametrize("kind", ["i64", "double"])
+def test_no_plan_calls_a_division(kernel, kind):
+    """The operator is a call, in the machine code, for operands of rare sizes."""
+    expression = kernel.expression(next(each for each in kernel.instances if each[0] == kind))
+    code, names = module.make_translation_unit(kernel.topic, expression)
+    found = nvrtc.Program(code).assembly(names, module.options(kernel.topic))
+    assert found.count("fma.rn.f64") > 100
+    assert "div.rn.f64" not in found
+    assert "rcp.rn.f64" not in found
 
 
 @pytest.mark.filterwarnings("ignore::cmfast.FailureWarning")

@@ -146,7 +146,7 @@ def test_a_metric_of_ordered_classes_warns_of_text_whose_order_nobody_gave():
     y, p = NAMES[IDS], NAMES[GUESS]
     frame = pd.DataFrame({"y": y, "p": p, "site": np.arange(N) % 2})
     found, given = (uncertainty.paired_counts(y, p, np.roll(p, 1), labels=labels) for labels in (None, ORDER))
-    drawn = {"n_replicates": 20}
+    drawn = {"n_resamples": 20}
     calls = [
         lambda: uncertainty.compare(found, "kappa_linear", **drawn),
         lambda: uncertainty.compare_many({("a", "b"): found, ("a", "c"): found}, ["mcc", "kappa_linear"], **drawn),

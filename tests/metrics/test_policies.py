@@ -33,14 +33,14 @@ def test_one_default_for_library_report_and_command(tmp_path, capsys):
     found = json.loads(capsys.readouterr().out)
     assert found["undefined"] == "present"
     assert found["metrics"] == {name: float(value) for name, value in metrics.compute(ABSENT).items()}
-    report = metrics.report(ABSENT)
+    report = metrics.classification_report(ABSENT)
     assert report.overall["mcc"] == metrics.mcc(ABSENT)
     assert report.rows["macro"][0] == metrics.precision(ABSENT, average="macro")
 
 
 @pytest.mark.parametrize("policy", ["present", "nan", 0.5])
 def test_every_head_names_the_policy(policy, tmp_path, capsys):
-    report = metrics.report(ABSENT, undefined=policy)
+    report = metrics.classification_report(ABSENT, undefined=policy)
     assert str(report).startswith(f"0/0: {policy} ")
     assert f"<th>0/0: {policy}</th>" in report.to_html()
     assert report.to_pandas().attrs["undefined"] == report.undefined == policy
@@ -127,7 +127,7 @@ def test_the_keywords_that_people_type():
     assert metrics.from_labels(y_true=y, y_pred=p, names="mcc") == metrics.mcc(M)
     assert metrics.threshold_matrices(y_score=[0.5, 0.2], y_true=[1, 0]).matrices.shape == (3, 2, 2)
     assert metrics.label_margins(y_true=y, y_pred=p).total == 4
-    assert cmfast.uncertainty.resample(M, missed=[1, 0, 2], n_replicates=2).shape == (2, 3, 3)
+    assert cmfast.uncertainty.resample(M, missed=[1, 0, 2], n_resamples=2).shape == (2, 3, 3)
     assert metrics.most_confused(M, k=1).row.tolist() == [1]
 
 

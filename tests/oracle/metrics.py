@@ -228,22 +228,22 @@ def _scalar(name, cells, sums, undefined, fill, labels):
     return simple[name]()
 
 
-def _value(name, cells, sums, undefined, positive, labels=None):
+def _value(name, cells, sums, undefined, pos_label, labels=None):
     """Return a number, a list of one per class, or None: what `name` is under a policy."""
     name = ALIASES.get(name, name)
     fill = {"present": Fraction(0), "zero": Fraction(0), "one": Fraction(1)}.get(undefined)
     fill = fill if isinstance(undefined, str) else Fraction(undefined)
     if name in ("mcc_01", "kappa_01"):
-        value = _value(name[:-3], cells, sums, undefined, positive, labels)
+        value = _value(name[:-3], cells, sums, undefined, pos_label, labels)
         return None if value is None else (value + 1) / 2
     if name == "f1_of_macro":
-        P = _value("precision_macro", cells, sums, undefined, positive, labels)
-        R = _value("recall_macro", cells, sums, undefined, positive, labels)
+        P = _value("precision_macro", cells, sums, undefined, pos_label, labels)
+        R = _value("recall_macro", cells, sums, undefined, pos_label, labels)
         if P is None or R is None:
             return fill
         return Fraction(0) if P + R == 0 else 2 * P * R / (P + R)
     if name in ("tss", "gilbert", "doolittle", "markedness"):
-        value = _of_table(name, *_tables(sums)[positive])
+        value = _of_table(name, *_tables(sums)[pos_label])
         return Fraction(0) if value is None and fill is not None else value
     base, beta = name, 1
     if name.startswith("fbeta_"):
@@ -256,7 +256,7 @@ def _value(name, cells, sums, undefined, positive, labels=None):
     own = Fraction(0) if chance and fill is not None else fill
     tables = _tables(sums)
     if average == "binary":
-        value = _of_table(base, *tables[positive], beta=beta)
+        value = _of_table(base, *tables[pos_label], beta=beta)
     elif average == "micro":
         inside = tables if labels is None else [tables[k] for k in labels]
         together = [sum(cell, Fraction(0)) for cell in zip(*inside, strict=True)] if inside else [Fraction(0)] * 4
@@ -290,22 +290,22 @@ def _batch(stacks, batch, C, dtype, names, of_index):
         if sums is None:
             continue
         for name in names:
-            value = _value(name, cells, sums, stacks["undefined"], stacks["positive"], labels)
+            value = _value(name, cells, sums, stacks["undefined"], stacks["pos_label"], labels)
             out[name][index] = [_number(x) for x in value] if isinstance(value, list) else _number(value)
     return tuple(array.astype(dtype) for array in out.values())
 
 
-def metrics_of_matrices(M, names, *, undefined="present", positive=1, average_over=None, **_):
+def metrics_of_matrices(M, names, *, undefined="present", pos_label=1, average_over=None, **_):
     def of_index(index):
         cells = _cells(M[index])
         return cells, None if cells is None else _sums(cells)
 
-    options = {"undefined": undefined, "positive": positive, "labels": average_over}
+    options = {"undefined": undefined, "pos_label": pos_label, "labels": average_over}
     dtype = np.float32 if M.dtype == np.float32 else np.float64
     return _batch(options, M.shape[:-2], M.shape[-1], dtype, names, of_index)
 
 
-def metrics_of_sums(d, t, p, names, *, undefined="present", positive=1, average_over=None, **_):
+def metrics_of_sums(d, t, p, names, *, undefined="present", pos_label=1, average_over=None, **_):
     """Without the ordered metrics, which no diagonal and margins determine."""
 
     def of_index(index):
@@ -319,7 +319,7 @@ def metrics_of_sums(d, t, p, names, *, undefined="present", positive=1, average_
         fits = fits and all(min(table) >= -slack for table in _tables(sums))
         return None, sums if fits else None
 
-    options = {"undefined": undefined, "positive": positive, "labels": average_over}
+    options = {"undefined": undefined, "pos_label": pos_label, "labels": average_over}
     dtype = np.float32 if all(a.dtype == np.float32 for a in (d, t, p)) else np.float64
     return _batch(options, d.shape[:-1], d.shape[-1], dtype, names, of_index)
 

@@ -53,16 +53,16 @@ def _replicate(seed, place, cells, n, scheme):
     return out
 
 
-def resample(M, missed=None, *, n_replicates, scheme="multinomial", n=None, rng=0):
+def resample(M, missed=None, *, n_resamples, scheme="multinomial", n=None, rng=0):
     M = np.asarray(M)
     C = M.shape[-1]
     missed = np.zeros(M.shape[:-1]) if missed is None else np.asarray(missed)
     seed = int(np.random.default_rng(rng).integers(2**63))
-    out = np.zeros((*M.shape[:-2], n_replicates, C, C), np.int64)
+    out = np.zeros((*M.shape[:-2], n_resamples, C, C), np.int64)
     for b, index in enumerate(np.ndindex(M.shape[:-2])):
         cells = [[*map(float, M[index][i]), float(missed[index][i])] for i in range(C)]
         if _usable(cells, n):
-            for k in range(n_replicates):
+            for k in range(n_resamples):
                 out[(*index, k)] = np.reshape(_replicate(seed, (b, k), cells, n, scheme), (C, C))
     return (out,)
 
@@ -75,8 +75,8 @@ def _standard_error(name, cells, fixed, n, options, k=None):
     return math.sqrt(found if n is None else found * sum(map(sum, cells)) / n)
 
 
-def standard_errors(M, names, *, fixed="total", n=None, undefined="present", positive=1):
-    C, batch, options = M.shape[-1], M.shape[:-2], (undefined, positive)
+def standard_errors(M, names, *, fixed="total", n=None, undefined="present", pos_label=1):
+    C, batch, options = M.shape[-1], M.shape[:-2], (undefined, pos_label)
     out = []
     for name in names:
         per_class = metrics.ALIASES.get(name, name) in metrics.PER_CLASS or name.endswith("_ovr")
@@ -141,14 +141,14 @@ def _matrices(units, place, seed, C):
     return M
 
 
-def paired_replicates(y, a, b, *, names, n_classes, groups=None, clusters=None, n_replicates, seed):
+def paired_replicates(y, a, b, *, names, n_classes, groups=None, clusters=None, n_resamples, seed):
     groups = np.zeros(len(y), int) if groups is None else groups
     found = []
     for g, group in enumerate(sorted(set(groups.tolist())) or [0]):
         at = groups == group
         units = _units(y[at], a[at], b[at], None if clusters is None else clusters[at])
-        found.append([_matrices(units, (g, k), seed, n_classes) for k in range(n_replicates)])
-    shape = (len(found), n_replicates, 2, n_classes, n_classes)
+        found.append([_matrices(units, (g, k), seed, n_classes) for k in range(n_resamples)])
+    shape = (len(found), n_resamples, 2, n_classes, n_classes)
     return metrics.metrics_of_matrices(np.array(found, np.int64).reshape(shape), names)
 
 
@@ -156,7 +156,7 @@ SCHEMES = {"multinomial": "multinomial", "rows": "row_multinomial"}
 PRIORS = {"haldane": 0.0, "jeffreys": 0.5, "laplace": 1.0}
 
 
-def _posterior(M, prior, n, n_draws, seed):
+def _posterior(M, prior, n, n_resamples, seed):
     """Return draws of matrices whose shares have a Dirichlet distribution."""
     C = M.shape[-1]
     if prior == "unit":
@@ -164,13 +164,13 @@ def _posterior(M, prior, n, n_draws, seed):
     prior = np.broadcast_to(
         1 / C**2 if prior == "perks" else PRIORS.get(prior, prior) if isinstance(prior, str) else prior, (C, C)
     )
-    out = np.full((*M.shape[:-2], n_draws, C, C), math.nan)
+    out = np.full((*M.shape[:-2], n_resamples, C, C), math.nan)
     for b, index in enumerate(np.ndindex(M.shape[:-2])):
         if not _usable(M[index].tolist(), n):
             continue
         total = float(M[index].sum()) if n is None else float(n)
         alpha = M[index] * (total / M[index].sum() if total else 0.0) + prior
-        for k in range(n_draws):
+        for k in range(n_resamples):
             logs = np.full((C, C), -math.inf)
             for i in range(C):
                 stream = Stream(seed, b, k, 1 + i)
@@ -183,11 +183,11 @@ def _posterior(M, prior, n, n_draws, seed):
 def _replicates(M, scheme, prior, n, count, rng):
     if scheme == "dirichlet":
         return _posterior(np.asarray(M, float), prior, n, count, int(np.random.default_rng(rng).integers(2**63)))
-    return resample(M, n_replicates=count, scheme=SCHEMES[scheme], n=n, rng=rng)[0]
+    return resample(M, n_resamples=count, scheme=SCHEMES[scheme], n=n, rng=rng)[0]
 
 
-def metric_draws(M, names, *, prior="unit", n=None, n_draws, rng=0, undefined="present"):
-    drawn = _replicates(M, "dirichlet", prior, n, n_draws, rng)
+def metric_draws(M, names, *, prior="unit", n=None, n_resamples, rng=0, undefined="present"):
+    drawn = _replicates(M, "dirichlet", prior, n, n_resamples, rng)
     found = metrics.metrics_of_matrices(drawn, names, undefined=undefined)
     return tuple(x if x.ndim == M.ndim - 1 else np.moveaxis(x, -2, -1) for x in found)
 
@@ -219,11 +219,11 @@ def _acceleration(name, m, k, undefined, *, rows):
     return cubes / (6 * squares**1.5) if squares > 1e-28 else 0.0
 
 
-def _ends(values, estimate, method, level, acceleration):
+def _ends(values, estimate, method, confidence_level, acceleration):
     known = [x for x in values if not math.isnan(x)]
     if not known or math.isnan(estimate):
         return math.nan, math.nan
-    normal, shares = NormalDist(), [(1 - level) / 2, (1 + level) / 2]
+    normal, shares = NormalDist(), [(1 - confidence_level) / 2, (1 + confidence_level) / 2]
     if method == "bca":
         less = (sum(x < estimate for x in known) + sum(x == estimate for x in known) / 2) / len(known)
         less = min(max(less, 0.5 / len(known)), 1 - 0.5 / len(known))
@@ -234,18 +234,18 @@ def _ends(values, estimate, method, level, acceleration):
 
 
 def metric_intervals(
-    M, names, *, method="bca", level=0.95, scheme="multinomial", prior="unit", n=None, n_replicates, rng=0,
+    M, names, *, method="bca", confidence_level=0.95, scheme="multinomial", prior="unit", n=None, n_resamples, rng=0,
     undefined="present",
 ):  # fmt: skip
     scheme = "dirichlet" if method == "posterior" else scheme
-    drawn = _replicates(M, scheme, prior, n, n_replicates, rng)
+    drawn = _replicates(M, scheme, prior, n, n_resamples, rng)
     out = []
     for name in names:
         estimate = metrics.metrics_of_matrices(M, [name], undefined=undefined)[0].astype(float)
         values = metrics.metrics_of_matrices(drawn, [name], undefined=undefined)[0]
         values = values if values.ndim == M.ndim - 1 else np.moveaxis(values, -2, -1)
         low, high, error = (np.full(estimate.shape, math.nan) for _ in range(3))
-        lost = np.full(estimate.shape, n_replicates)
+        lost = np.full(estimate.shape, n_resamples)
         for index in np.ndindex(estimate.shape):
             m = M[index[: M.ndim - 2]]
             if not _usable(m.tolist(), n):
@@ -254,10 +254,12 @@ def metric_intervals(
             weights = m if n is None else m * (n / m.sum())
             k = index[-1] if estimate.ndim == M.ndim - 1 else None
             bent = partial(_acceleration, name, weights, k, undefined, rows=scheme == "rows")
-            low[index], high[index] = _ends(values[index].tolist(), float(estimate[index]), method, level, bent)
+            low[index], high[index] = _ends(
+                values[index].tolist(), float(estimate[index]), method, confidence_level, bent
+            )
             known = values[index][~np.isnan(values[index])]
             error[index] = known.std(ddof=1) if known.size > 1 else math.nan
-            lost[index] = n_replicates - known.size
+            lost[index] = n_resamples - known.size
         out += [estimate, low, high, error, lost]
     return tuple(out)
 
@@ -266,7 +268,7 @@ def _entry(array, index):
     return float(array[index])
 
 
-def replicate_intervals(R, estimate, acceleration=None, *, method, level):
+def replicate_intervals(R, estimate, acceleration=None, *, method, confidence_level):
     shape = estimate.shape
     low, high, error = (np.full(shape, math.nan) for _ in range(3))
     lost = np.zeros(shape, np.int64)
@@ -274,7 +276,7 @@ def replicate_intervals(R, estimate, acceleration=None, *, method, level):
         values = [float(m[index[-2:]]) for m in R[index[:-2]]]
         known = [x for x in values if not math.isnan(x)]
         low[index], high[index] = _ends(
-            values, float(estimate[index]), method, level, partial(_entry, acceleration, index)
+            values, float(estimate[index]), method, confidence_level, partial(_entry, acceleration, index)
         )
         error[index] = np.std(known, ddof=1) if len(known) > 1 else math.nan
         lost[index] = len(values) - len(known)
@@ -318,14 +320,14 @@ def paired_errors(y, a, b, *, names, n_classes, groups=None, clusters=None):
     return tuple(np.array(found, float) for found in out)
 
 
-def _parts(m, strata, clustered):
+def _parts(m, strata, clusters):
     """Return the units of every stratum, in order: weight, and the cells that come with it."""
     C, out = m.shape[-1], {}
     for stratum in sorted(set(strata)):
         own = [one for one, name in zip(m.astype(int).tolist(), strata, strict=True) if name == stratum]
         cells = [[((i, j), one[i][j]) for i in range(C) for j in range(C) if one[i][j]] for one in own]
         out[stratum] = (
-            [(1, dict(one)) for one in cells] if clustered else [(x, {cell: 1}) for one in cells for cell, x in one]
+            [(1, dict(one)) for one in cells] if clusters else [(x, {cell: 1}) for one in cells for cell, x in one]
         )
     return out
 
@@ -377,7 +379,7 @@ def _strata(M, strata):
 
 
 def cluster_intervals(
-    M, names, *, clustered=False, strata=None, method="bca", level=0.95, n=None, n_replicates, rng=0
+    M, names, *, clusters=False, strata=None, method="bca", confidence_level=0.95, n=None, n_resamples, rng=0
 ):  # fmt: skip
     C, batch = M.shape[-1], M.shape[:-3]
     seed = int(np.random.default_rng(rng).integers(2**63))
@@ -386,26 +388,26 @@ def cluster_intervals(
         per_class = name in metrics.PER_CLASS
         estimate = np.full((*batch, C) if per_class else batch, math.nan)
         low, high, error = (np.full(estimate.shape, math.nan) for _ in range(3))
-        lost = np.full(estimate.shape, n_replicates)
+        lost = np.full(estimate.shape, n_resamples)
         for b, index in enumerate(np.ndindex(batch)):
             if not all(_usable(one.tolist(), None) for one in M[index]):
                 continue
-            units = _parts(M[index], _strata(M, strata), clustered)
-            drawn = _redrawn(units, b, n, n_replicates, seed, C)
+            units = _parts(M[index], _strata(M, strata), clusters)
+            drawn = _redrawn(units, b, n, n_resamples, seed, C)
             both = [metrics.metrics_of_matrices(one, [name])[0] for one in (M[index].astype(np.int64).sum(0), drawn)]
             for k in range(C) if per_class else [None]:
                 at, values = (*index, *(() if k is None else (k,))), both[1] if k is None else both[1][:, k]
                 estimate[at] = both[0] if k is None else both[0][k]
                 bent = partial(_bent, units, name, k, C, n)
-                low[at], high[at] = _ends(values.tolist(), float(estimate[at]), method, level, bent)
+                low[at], high[at] = _ends(values.tolist(), float(estimate[at]), method, confidence_level, bent)
                 known = values[~np.isnan(values)]
                 error[at] = known.std(ddof=1) if known.size > 1 else math.nan
-                lost[at] = n_replicates - known.size
+                lost[at] = n_resamples - known.size
         out += [estimate, low, high, error, lost]
     return tuple(out)
 
 
-def _cluster_error(strata, clustered, name, C, n, k):
+def _cluster_error(strata, clusters, name, C, n, k):
     whole = _sum([unit for units in strata.values() for unit in units], C)
     g = slopes(name, [[Fraction(x) for x in row] for row in whole.tolist()], "present", 1, k)
     if g is None:
@@ -414,23 +416,23 @@ def _cluster_error(strata, clustered, name, C, n, k):
     for units in strata.values():
         moved = [(weight, sum((g[cell] * x for cell, x in cells.items()), Fraction(0))) for weight, cells in units]
         count = sum(weight for weight, _ in units)
-        if count < 1 + clustered:
+        if count < 1 + clusters:
             return math.nan
         mean = sum(weight * x for weight, x in moved) / count
         spread = sum(weight * (x - mean) ** 2 for weight, x in moved)
-        variance += spread * (Fraction(count, count - 1) if clustered else 1) * (1 if n is None else Fraction(count, n))
+        variance += spread * (Fraction(count, count - 1) if clusters else 1) * (1 if n is None else Fraction(count, n))
     return math.sqrt(variance)
 
 
-def cluster_errors(M, names, *, clustered=False, strata=None, n=None):
+def cluster_errors(M, names, *, clusters=False, strata=None, n=None):
     C, batch, out = M.shape[-1], M.shape[:-3], []
     for name in names:
         classes = range(C) if name in metrics.PER_CLASS else [None]
         found = np.full((*batch, len(classes)), math.nan)
         for index in np.ndindex(batch):
             if all(_usable(one.tolist(), None) for one in M[index]):
-                units = _parts(M[index], _strata(M, strata), clustered)
-                found[index] = [_cluster_error(units, clustered, name, C, n, k) for k in classes]
+                units = _parts(M[index], _strata(M, strata), clusters)
+                found[index] = [_cluster_error(units, clusters, name, C, n, k) for k in classes]
         found = found if name in metrics.PER_CLASS else found[..., 0]
         out.append(found.astype(np.float32 if M.dtype == np.float32 else np.float64))
     return tuple(out)
@@ -477,13 +479,13 @@ def cell_errors(M, *, of, fixed="total", n=None):
     return out, bends
 
 
-def cluster_replicates(M, *, clustered=False, strata=None, n=None, n_replicates, rng=0):
+def cluster_replicates(M, *, clusters=False, strata=None, n=None, n_resamples, rng=0):
     C, batch = M.shape[-1], M.shape[:-3]
     seed = int(np.random.default_rng(rng).integers(2**63))
-    out = np.zeros((*batch, n_replicates, C, C), np.int64)
+    out = np.zeros((*batch, n_resamples, C, C), np.int64)
     for b, index in enumerate(np.ndindex(batch)):
         if all(_usable(one.tolist(), None) for one in M[index]):
-            out[index] = _redrawn(_parts(M[index], _strata(M, strata), clustered), b, n, n_replicates, seed, C)
+            out[index] = _redrawn(_parts(M[index], _strata(M, strata), clusters), b, n, n_resamples, seed, C)
     return (out,)
 
 
@@ -497,7 +499,7 @@ def _moves(units, whole, of):
     return np.array(out).reshape(-1, *whole.shape), np.array([weight for weight, _ in units], np.longdouble)
 
 
-def cluster_cell_errors(M, *, of, clustered=False, strata=None, n=None):
+def cluster_cell_errors(M, *, of, clusters=False, strata=None, n=None):
     shape = (*M.shape[:-3], *M.shape[-2:])
     out, bends = (np.full(shape, math.nan) for _ in range(2))
     for index in np.ndindex(M.shape[:-3]):
@@ -506,13 +508,13 @@ def cluster_cell_errors(M, *, of, clustered=False, strata=None, n=None):
         whole = M[index].sum(0).astype(np.longdouble)
         variance, squares, cubes = (np.zeros_like(whole) for _ in range(3))
         few = False
-        for units in _parts(M[index], _strata(M, strata), clustered).values():
+        for units in _parts(M[index], _strata(M, strata), clusters).values():
             moved, weights = _moves(units, whole, of)
             count = weights.sum()
-            few = few or count < 1 + clustered
+            few = few or count < 1 + clusters
             apart = moved - np.average(moved, axis=0, weights=weights) if count else moved
             spread = np.tensordot(weights, apart**2, 1)
-            variance += spread * (count / max(count - 1, 1) if clustered else 1) / (1 if n is None else n / count)
+            variance += spread * (count / max(count - 1, 1) if clusters else 1) / (1 if n is None else n / count)
             squares, cubes = squares + spread, cubes + np.tensordot(weights, apart**3, 1)
         if few:
             continue

@@ -30,7 +30,7 @@ def browser():
 def page(tmp_path_factory):
     """Return the file of a report on two models."""
     found = cmfast.report(
-        NAMES[Y], {"a": NAMES[A], "b": NAMES[B]}, labels=NAMES, n_replicates=50,
+        NAMES[Y], {"a": NAMES[A], "b": NAMES[B]}, labels=NAMES, n_resamples=50,
         groups=np.arange(len(Y)) % 3,
     )  # fmt: skip
     return found.save(tmp_path_factory.mktemp("report") / "r.html")
@@ -212,7 +212,7 @@ def test_a_thousand_classes(browser, tmp_path):
 
 
 def test_in_a_frame_as_in_a_notebook(browser, tmp_path):
-    found = cmfast.report(NAMES[Y], NAMES[A], n_replicates=50)
+    found = cmfast.report(NAMES[Y], NAMES[A], n_resamples=50)
     path = tmp_path / "notebook.html"
     path.write_text(f"<!doctype html><meta charset='utf-8'>{found._repr_html_()}", encoding="utf-8")
     tab = browsers.Tab(browser)

@@ -26,9 +26,9 @@ def of(M):
     return confused_pairs.find_distinct_pairs(confused_pairs.list_pairs(rows, cols, M[rows, cols], len(M)))
 
 
-def allowed(level, draws):
+def allowed(confidence_level, draws):
     """Return how many of some draws may be wrong: the share that is promised, and two standard errors."""
-    return draws * level + 2 * np.sqrt(draws * level * (1 - level))
+    return draws * confidence_level + 2 * np.sqrt(draws * confidence_level * (1 - confidence_level))
 
 
 @pytest.mark.parametrize(("kind", "C", "n"), FAST)
@@ -129,7 +129,7 @@ def test_the_class_that_is_found_least_is_named_where_it_is_beyond_chance():
 def test_the_top_of_a_page_says_that_nothing_stands_out():
     y = np.arange(600) % 5
     guess = np.where(np.random.default_rng(0).random(600) < 0.7, y, np.random.default_rng(1).integers(0, 5, 600))
-    found = cmfast.report(y, guess, n_replicates=20)
+    found = cmfast.report(y, guess, n_resamples=20)
     assert "5 classes, 600 samples. No confusion of <bdi>model</bdi> stands out." in found.html
     assert found.to_dict()["models"][0]["standing"]["pairs"] == []
     assert "no confusion changes its rank significantly" in found.html
@@ -139,7 +139,7 @@ def test_the_top_of_a_page_says_that_nothing_stands_out():
 def test_where_balancing_changes_a_rank_beyond_chance_it_is_said():
     M = np.array([[80_000, 3000, 40, 40], [3000, 80_000, 40, 40], [40, 40, 900, 500], [40, 40, 500, 900]])
     cells = np.repeat(np.arange(16), M.ravel())
-    found = cmfast.report(cells // 4, cells % 4, n_replicates=20)
+    found = cmfast.report(cells // 4, cells % 4, n_resamples=20)
     one = found.to_dict()["models"][0]
     assert {(p["first"], p["second"]) for p in one["standing"]["moved"]} == {("2", "3"), ("0", "1")}
     assert one["standing"]["balanced"] == {"first": "2", "second": "3"}

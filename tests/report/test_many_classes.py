@@ -11,7 +11,7 @@ from cmfast._report import _class_facts, _counting, _many_classes, _model_facts,
 
 pytestmark = pytest.mark.pictures
 
-ASKED = _options.ReportOptions(level=0.95, smoothing=None, n_replicates=20, seed=0, num_threads=1)
+ASKED = _options.ReportOptions(confidence_level=0.95, smoothing=None, n_resamples=20, seed=0, num_threads=1)
 
 
 def labels(n, C, seed=0):
@@ -54,13 +54,13 @@ def test_the_numbers_are_those_of_the_dense_way(both):
         assert one["balanced"] == pytest.approx(other["balanced"], rel=1e-5)
 
 
-def most_often(M, level):
+def most_often(M, confidence_level):
     """Return what every class is taken for most, -1 where the first of its row is not told from the second."""
     out = np.full(len(M), -1)
     off = np.where(np.eye(len(M), dtype=bool), 0, M)
     met = np.flatnonzero(off.max(axis=1))
     largest, second = np.sort(off[met], axis=1)[:, :-3:-1].T
-    sure = met[holm(binomial_test(largest, second)) <= 1.0 - level] if len(M) > 2 else met
+    sure = met[holm(binomial_test(largest, second)) <= 1.0 - confidence_level] if len(M) > 2 else met
     out[sure] = off[sure].argmax(axis=1)
     return out
 

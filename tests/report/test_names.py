@@ -30,7 +30,7 @@ def make(names, models=2):
     guesses = {names[k]: labels[one] for k, one in enumerate((A, B)[:models])}
     return cmfast.report(
         labels[Y], guesses, labels=labels, groups={names[2]: labels[Y % 4], names[4]: labels[Y % 2]},
-        embeddings=POINTS, scores=SCORES, n_replicates=20, title=names[3],
+        embeddings=POINTS, scores=SCORES, n_resamples=20, title=names[3],
     )  # fmt: skip
 
 
@@ -39,7 +39,7 @@ def of_skewed(names):
     M = np.array([[80_000, 3000, 40, 40], [3000, 80_000, 40, 40], [40, 40, 900, 500], [40, 40, 500, 900]])
     cells = np.repeat(np.arange(16), M.ravel())
     labels = np.array(names[:4], object)
-    return cmfast.report(labels[cells // 4], {names[4]: labels[cells % 4]}, labels=labels, n_replicates=20)
+    return cmfast.report(labels[cells // 4], {names[4]: labels[cells % 4]}, labels=labels, n_resamples=20)
 
 
 @pytest.mark.parametrize("make", [make, lambda names: make(names, 1), of_skewed])
@@ -91,7 +91,7 @@ def notebooks(names):
     return [
         counts(y, a, labels=labels), counts(y, leading, labels=labels), counts(y, a, groups={names[0]: y}),
         uncertainty.paired_counts(y, leading, y), uncertainty.compare_many({(names[0], names[1]): pair}, "accuracy"),
-        metrics.report(M, class_names=names), metrics.collapse(M, [names[k % 3] for k in range(C)]), make(names),
+        metrics.report(M, display_labels=names), metrics.collapse(M, [names[k % 3] for k in range(C)]), make(names),
     ]  # fmt: skip
 
 

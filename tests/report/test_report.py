@@ -31,7 +31,7 @@ def both():
     return cmfast.report(
         NAMES[Y], {"a": NAMES[A], "b": NAMES[B]}, groups={"site": np.array(["x", "y"])[np.arange(N) % 2]},
         embeddings=RNG.normal(size=(N, 2)) + Y[:, None], scores=0.3 * RNG.dirichlet(np.ones(4), N) + 0.7 * np.eye(4)[A],
-        n_replicates=200, title="Two models",
+        n_resamples=200, title="Two models",
     )  # fmt: skip
 
 
@@ -52,7 +52,7 @@ def test_the_numbers_are_those_of_the_functions(both):
     facts = both.to_dict()
     M = cmfast.confusion_matrix(Y, A, n_classes=4)
     one = facts["models"][0]
-    wanted = uncertainty.interval(M, ["accuracy", "f1_macro"], n_replicates=200)
+    wanted = uncertainty.interval(M, ["accuracy", "f1_macro"], n_resamples=200)
     for name, interval in wanted.items():
         given = one["metrics"][name]
         assert (given["estimate"], given["low"], given["high"]) == pytest.approx(interval[:3])
@@ -65,7 +65,7 @@ def test_the_numbers_are_those_of_the_functions(both):
     assert first["balanced"] == pytest.approx((bi[i, j] + bi[j, i]) / 2)
     assert first["low"] < first["row"] == both_ways[i, j] / (M[i].sum() + M[j].sum()) < first["high"]
     T = uncertainty.paired_counts(NAMES[Y], NAMES[A], NAMES[B])
-    found = uncertainty.compare(T, "mcc", n_replicates=200)
+    found = uncertainty.compare(T, "mcc", n_resamples=200)
     assert facts["comparison"]["metrics"]["mcc"]["difference"] == pytest.approx(float(found.difference))
     assert facts["comparison"]["flips"][0]["count"] == T.flips(1)[0].n_samples
     assert facts["groups"]["groups"] == ["x", "y"]
@@ -99,7 +99,7 @@ def test_nothing_is_fetched(both):
 def test_labels_are_only_ever_text():
     labels = np.array(EVIL)
     y, guess = labels[RNG.integers(0, 6, 90)], labels[RNG.integers(0, 6, 90)]
-    found = cmfast.report(y, {"<m>": guess}, groups={"<g>": labels[np.arange(90) % 6]}, title="<h1>", n_replicates=20)
+    found = cmfast.report(y, {"<m>": guess}, groups={"<g>": labels[np.arange(90) % 6]}, title="<h1>", n_resamples=20)
     page = Page(found.html)
     assert [facts.get("id") for tag, facts in page.tags if tag == "script"] == ["data", None]
     assert not {"i", "g", "m"} & {tag for tag, _ in page.tags}
@@ -116,19 +116,19 @@ def test_labels_are_only_ever_text():
 
 @pytest.mark.parametrize("make", [list, pd.Series, pl.Series, lambda y: pd.Categorical(y, NAMES[::-1], ordered=True)])
 def test_columns_of_any_library(make):
-    found = cmfast.report(make(NAMES[Y].tolist()), make(NAMES[A].tolist()), n_replicates=20)
+    found = cmfast.report(make(NAMES[Y].tolist()), make(NAMES[A].tolist()), n_resamples=20)
     M = unpack_counts(read_page_data(found)["models"][0], 4)
     order = [NAMES.tolist().index(name) for name in read_page_data(found)["labels"]]
     np.testing.assert_array_equal(M, cmfast.confusion_matrix(Y, A, n_classes=4)[np.ix_(order, order)])
 
 
 def test_classes_that_leave_no_scaling_are_smoothed_and_it_is_said():
-    found = cmfast.report([0, 0, 1, 1, 2], [0, 1, 1, 1, 1], n_replicates=20)
+    found = cmfast.report([0, 0, 1, 1, 2], [0, 1, 1, 1, 1], n_resamples=20)
     one = found.to_dict()["models"][0]
     assert (one["status"], one["smoothing"]) == ("ZERO_LINE", 1 / 3)
     assert "0.333 was added to every cell beforehand, because its zeros allow no such matrix otherwise" in found.html
     assert one["classes"]["precision"][2] is None
-    asked = cmfast.report([0, 0, 1, 1], [0, 1, 1, 1], smoothing=0.5, n_replicates=20)
+    asked = cmfast.report([0, 0, 1, 1], [0, 1, 1, 1], smoothing=0.5, n_resamples=20)
     assert "0.5 was added to every cell beforehand, as requested" in asked.html
 
 
@@ -136,7 +136,7 @@ def test_of_many_sizes_of_sets_quartiles_are_shown():
     C = 60
     P = np.concatenate([RNG.dirichlet(np.full(C, share), 1000) for share in (0.2, 2.0)])  # sure, and not
     y = (P.cumsum(axis=1) < RNG.random((2000, 1))).sum(axis=1).clip(0, C - 1)
-    found = cmfast.report(y, P.argmax(axis=1), scores=P, n_replicates=20)
+    found = cmfast.report(y, P.argmax(axis=1), scores=P, n_resamples=20)
     every = np.repeat(np.arange(C + 1), found.to_dict()["sets"]["sizes"])
     assert len(every) == 1000
     text = Page(found.html).text
@@ -151,7 +151,7 @@ def test_nothing_is_below_zero_and_written_as_zero():
 
 
 def test_one_class_and_nothing_confused():
-    found = cmfast.report(["a", "a"], ["a", "a"], n_replicates=20)
+    found = cmfast.report(["a", "a"], ["a", "a"], n_resamples=20)
     assert "<bdi>model</bdi> has no confusions" in found.html
     Page(found.html)
 
@@ -168,14 +168,14 @@ def test_a_thousand_classes_are_small():
 
 
 def test_what_functions_warn_of_is_said_in_the_page():
-    found = cmfast.report([0, 1, 1, 0], [0, 1, 1, 1], n_replicates=20)
+    found = cmfast.report([0, 1, 1, 0], [0, 1, 1, 1], n_resamples=20)
     assert found.to_dict()["notes"]
     assert found.to_dict()["notes"][0] in "".join(Page(found.html).text)
 
 
 def test_scores_in_another_order_than_the_classes_are_noticed():
     P = np.eye(4)[A] * 0.6 + 0.1
-    right, wrong = (cmfast.report(NAMES[Y], NAMES[A], scores=S, n_replicates=20) for S in (P, P[:, [1, 2, 3, 0]]))
+    right, wrong = (cmfast.report(NAMES[Y], NAMES[A], scores=S, n_resamples=20) for S in (P, P[:, [1, 2, 3, 0]]))
     assert right.to_dict()["sets"]["notes"] == []
     (note,) = wrong.to_dict()["sets"]["notes"]
     assert note.startswith("the largest score is that of the answer in 0 % of the samples only")
@@ -185,7 +185,7 @@ def test_scores_in_another_order_than_the_classes_are_noticed():
 
 def test_warnings_are_said_where_they_belong():
     logits = np.log(np.eye(4)[A] + 0.1)
-    found = cmfast.report(Y, A, groups=np.arange(N) // 6, scores=logits, n_replicates=200)
+    found = cmfast.report(Y, A, groups=np.arange(N) // 6, scores=logits, n_resamples=200)
     sections = dict(re.findall(r"<section><h2>(.*?)</h2>(.*?)</section>", found.html, re.DOTALL))
     assert "not a probability" in sections["Prediction sets"]
     assert "cover the true value less often" in sections["Groups"]
@@ -198,8 +198,8 @@ def test_labels_that_are_bool_have_scores_and_points():
     y, guess = Y > 1, A > 1
     scores = np.stack([~guess, guess], axis=1) * 0.6 + 0.2
     points = Y[:, None] + RNG.normal(size=(N, 2))
-    found = cmfast.report(y, guess, scores=scores, embeddings=points, n_replicates=20).to_dict()
-    ones = cmfast.report(1 * y, 1 * guess, scores=scores, embeddings=points, n_replicates=20).to_dict()
+    found = cmfast.report(y, guess, scores=scores, embeddings=points, n_resamples=20).to_dict()
+    ones = cmfast.report(1 * y, 1 * guess, scores=scores, embeddings=points, n_resamples=20).to_dict()
     for section in ("sets", "geometry"):
         for name, value in ones[section].items():
             if name != "pairs":  # which name the classes
@@ -207,7 +207,7 @@ def test_labels_that_are_bool_have_scores_and_points():
 
 
 def test_of_a_group_without_samples_nothing_is_said():
-    found = cmfast.report(Y, A, labels=[0, 1, 2], groups=NAMES[Y], n_replicates=20)
+    found = cmfast.report(Y, A, labels=[0, 1, 2], groups=NAMES[Y], n_resamples=20)
     one = found.to_dict()["groups"]["models"]["model"]
     assert one["samples"][3] == 0
     assert all(ends[key][3] is None for ends in one["metrics"].values() for key in ends)
@@ -245,7 +245,7 @@ def test_what_is_refused(given, text):
 
 def test_every_number_at_the_top_has_its_place():
     """Also where two of them read the same."""
-    page = cmfast.report([0, 1, 1], {"a": [0, 1, 0], "b": [0, 1, 0]}, labels=[0, 1, 2], n_replicates=10)
+    page = cmfast.report([0, 1, 1], {"a": [0, 1, 0], "b": [0, 1, 0]}, labels=[0, 1, 2], n_resamples=10)
     cards = re.findall('<div class="fact"><b>([^<]*)</b>', page.html)
     assert cards == ["3", "3", "66.7 % right", "66.7 % right"]
 

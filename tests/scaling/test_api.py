@@ -10,7 +10,8 @@ from checks import assert_same_bits, library
 from optional import torch
 
 import cmfast
-from cmfast import FailureError, FailureWarning, ScalingResult, Status
+from cmfast import FailureError, FailureWarning, Status
+from cmfast.results import ScalingResult
 
 OPTIONS = {"on_failure": "ignore"}
 

@@ -82,7 +82,7 @@ def test_cells_of_any_size(shape, span):
 def test_far_cells_around_classes_that_are_dropped(span, size):
     """They go the way of the matrix without these classes."""
     rng = np.random.default_rng([span, size])
-    n = 9 if size < 34 else 2  # on the host a team's step takes long
+    n = 9 if size < 34 else 1  # on the host a team's step takes long
     M = 10.0 ** rng.uniform(-span, span, (n, size, size))
     keep = np.delete(np.arange(size + 2), [0, size // 2])
     around = np.zeros((n, size + 2, size + 2))
@@ -473,9 +473,10 @@ def test_more_columns_than_elimination_has_room_for():
 @pytest.mark.slow
 def test_elimination_rescues_conjugate_gradients():
     rng = np.random.default_rng(3)
-    M = chains(rng, 150)
+    C = MOST_ELIMINATED_COLUMNS + 1
+    M = chains(rng, C)
     M[0, -1] = 1e-7
-    on_cpu, on_cuda = both(M[:, rng.permutation(150)] * np.exp(4 * rng.normal(size=150)), tol=1e-13)
+    on_cpu, on_cuda = both(M[:, rng.permutation(C)] * np.exp(4 * rng.normal(size=C)), tol=1e-13)
     assert on_cpu.status == 0
     assert_agree(on_cpu, on_cuda, 1e-9)
 
@@ -504,7 +505,7 @@ def large_ones():
     holes = rng.random((90, 70)) * (rng.random((90, 70)) < 0.2) + np.eye(90, 70)
     yield "zeros", holes, {"targets": holes * rng.random((90, 70))}
     yield "far", 10.0 ** rng.uniform(-140, 140, (70, 66)), {"max_iter": 20}
-    yield "far and square", 10.0 ** rng.uniform(-140, 140, (66, 66)), {}
+    yield "far and square", 10.0 ** rng.uniform(-140, 140, (66, 66)), {"max_iter": 5}
 
 
 @pytest.mark.parametrize(

@@ -66,7 +66,7 @@ metrics.f1(y, p)  # error
 metrics.f1(M, average="marco")  # error
 metrics.mcc(M, undefined="never")  # error
 metrics.fbeta(M, beta=2)
-metrics.fnr(M, average_over=[0], average="binary", positive=0).mean()
+metrics.fnr(M, average_over=[0], average="binary", pos_label=0).mean()
 metrics.scott_pi(M, average_over=[0])  # error
 metrics.mcc(scipy.sparse.csr_array(M)).item()
 
@@ -162,5 +162,5 @@ tensor_of_arrays: torch.Tensor = on_host.matrix  # error
 
 
 # A class alone is that of any arrays.
-def pooled(parts: list[cmfast.CellCounts]) -> cmfast.GcmResult | None:
+def pooled(parts: list[cmfast.CellCounts]) -> cmfast.results.GcmResult | None:
     return None if cmfast.CellCounts.merge(parts).counts.sum() else whole

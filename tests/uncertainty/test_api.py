@@ -48,8 +48,8 @@ def width(values):
     return (ordered[:, int(0.975 * n)] - ordered[:, int(0.025 * n)]).max()
 
 
-def replicates(scheme, n, *, normalized, n_replicates=5000, rng=0):
-    M = uncertainty.resample(COUNTS, MISSED, n_replicates=n_replicates, scheme=scheme, n=n, rng=rng)
+def replicates(scheme, n, *, normalized, n_resamples=5000, rng=0):
+    M = uncertainty.resample(COUNTS, MISSED, n_resamples=n_resamples, scheme=scheme, n=n, rng=rng)
     return cmfast.normalize(M, "row") if normalized else M
 
 
@@ -104,7 +104,7 @@ def test_real_draws_are_wider():
 @pytest.mark.parametrize("scheme", ["multinomial", "row_multinomial"])
 def test_moments(scheme):
     M = np.array([[30, 10, 0], [5, 50, 5], [1, 2, 97]])
-    drawn = uncertainty.resample(M, n_replicates=40000, scheme=scheme, rng=8)
+    drawn = uncertainty.resample(M, n_resamples=40000, scheme=scheme, rng=8)
     total = M.sum() if scheme == "multinomial" else M.sum(1, keepdims=True)
     variance = M * (1 - M / total)
     np.testing.assert_array_less(np.abs(drawn.mean(0) - M), 5 * np.sqrt(variance / 40000) + 1e-12)
@@ -148,7 +148,7 @@ def assert_law(counts, chances):
 )
 def test_the_law_of_one_cell(some, others):
     n, p = int(some + others), some / (some + others)
-    drawn = uncertainty.resample([[some, others], [0, 0]], n_replicates=100_000, scheme="row_multinomial", rng=2)
+    drawn = uncertainty.resample([[some, others], [0, 0]], n_resamples=100_000, scheme="row_multinomial", rng=2)
     assert (drawn[:, 0].sum(-1) == n).all()
     assert not drawn[:, 1].any()
     first = int(drawn[:, 0, 0].min())
@@ -160,7 +160,7 @@ def test_the_law_of_one_cell(some, others):
 
 def test_the_law_of_a_matrix():
     M = np.array([[2, 1], [0, 3]])
-    drawn = uncertainty.resample(M, [0, 1], n_replicates=100_000, rng=3)
+    drawn = uncertainty.resample(M, [0, 1], n_resamples=100_000, rng=3)
     assert not drawn[:, 1, 0].any()
     codes = drawn[:, 0, 0] * 64 + drawn[:, 0, 1] * 8 + drawn[:, 1, 1]
     a, b, c = np.indices((8, 8, 8))
@@ -171,7 +171,7 @@ def test_the_law_of_a_matrix():
 @pytest.mark.parametrize("n", [10**9, 10**12, 2**53, 2**60])
 def test_counts_of_any_size(n):
     M = np.array([[3.0, 1.0], [1e-3, 0.0]])
-    drawn = uncertainty.resample(M, n=n, n_replicates=20_000, rng=4)
+    drawn = uncertainty.resample(M, n=n, n_resamples=20_000, rng=4)
     assert (drawn.sum((1, 2)) == n).all()
     share = (M / M.sum())[M > 0]
     z = (drawn[:, M > 0] - n * share) / np.sqrt(n * share * (1 - share))
@@ -191,13 +191,13 @@ def test_the_numbers_behind_the_draws_are_philox():
 @pytest.mark.parametrize("scheme", ["multinomial", "row_multinomial", "expected_rounded"])
 def test_a_replicate_depends_on_seed_place_and_number_alone(scheme):
     options = {"scheme": scheme, "rng": 5}
-    drawn = uncertainty.resample(COUNTS[[0, 0, 1]], n_replicates=50, num_threads=2, **options)
+    drawn = uncertainty.resample(COUNTS[[0, 0, 1]], n_resamples=50, num_threads=2, **options)
     assert (drawn[0] != drawn[1]).any()
-    np.testing.assert_array_equal(drawn[0], uncertainty.resample(COUNTS[0], n_replicates=50, **options))
-    np.testing.assert_array_equal(drawn[:, :7], uncertainty.resample(COUNTS[[0, 0, 1]], n_replicates=7, **options))
-    other = uncertainty.resample(COUNTS[[2, 0, 3]], n_replicates=50, num_threads=1, **options)
+    np.testing.assert_array_equal(drawn[0], uncertainty.resample(COUNTS[0], n_resamples=50, **options))
+    np.testing.assert_array_equal(drawn[:, :7], uncertainty.resample(COUNTS[[0, 0, 1]], n_resamples=7, **options))
+    other = uncertainty.resample(COUNTS[[2, 0, 3]], n_resamples=50, num_threads=1, **options)
     np.testing.assert_array_equal(drawn[1], other[1])
-    seeds = uncertainty.resample(COUNTS[0], n_replicates=50, scheme=scheme, rng=6)
+    seeds = uncertainty.resample(COUNTS[0], n_resamples=50, scheme=scheme, rng=6)
     assert (drawn[0] != seeds).mean() > 0.2
 
 
@@ -206,7 +206,7 @@ def test_a_replicate_depends_on_seed_place_and_number_alone(scheme):
     [
         ({"scheme": "bootstrap"}, "scheme must be one of"),
         ({"scheme": "row_multinomial", "n": 5}, 'n must be None with scheme="row_multinomial", got 5'),
-        ({"n_replicates": -1}, "n_replicates must be at least 0, got -1"),
+        ({"n_resamples": -1}, "n_resamples must be at least 0, got -1"),
     ],
 )
 def test_bad_options(options, text):
@@ -225,7 +225,7 @@ def test_bad_options(options, text):
 )
 def test_why_nothing_was_drawn(M, options, reason):
     with pytest.warns(cmfast.FailureWarning, match=reason):
-        assert not uncertainty.resample(M, n_replicates=3, **options)[-1].any()
+        assert not uncertainty.resample(M, n_resamples=3, **options)[-1].any()
 
 
 def test_missed_has_one_entry_per_class():

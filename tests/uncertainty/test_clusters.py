@@ -18,7 +18,7 @@ NAMES = ["accuracy", "f1_macro", "mcc", "recall"]
 def test_errors_are_those_of_the_sandwich():
     """The accuracy is a mean, whose cluster-robust error (Liang and Zeger 1986) is of the sums of residuals."""
     residuals = np.bincount(PATIENT, (Y == SAID) - np.mean(Y == SAID))
-    found = uncertainty.standard_error(PATIENTS, "accuracy", clustered=True)
+    found = uncertainty.standard_error(PATIENTS, "accuracy", clusters=True)
     np.testing.assert_allclose(found, np.sqrt((residuals**2).sum() * 40 / 39) / 600, rtol=1e-12)
     assert found > 2 * uncertainty.standard_error(PATIENTS.sum(0), "accuracy")
 
@@ -26,12 +26,12 @@ def test_errors_are_those_of_the_sandwich():
 def test_replicates_of_patients_are_those_of_numpy():
     drawn = rng.multinomial(40, np.full(40, 1 / 40), 4000) @ PATIENTS.reshape(40, 9)
     values = metrics.compute(drawn.reshape(4000, 3, 3), NAMES)
-    found = uncertainty.interval(PATIENTS, NAMES, clustered=True, method="percentile", n_replicates=4000)
+    found = uncertainty.interval(PATIENTS, NAMES, clusters=True, method="percentile", n_resamples=4000)
     for name in NAMES:
         np.testing.assert_allclose(found[name].low, np.quantile(values[name], 0.025, axis=0), atol=0.02)
         np.testing.assert_allclose(found[name].high, np.quantile(values[name], 0.975, axis=0), atol=0.02)
         np.testing.assert_allclose(found[name].standard_error, values[name].std(axis=0), rtol=0.1)
-        error = uncertainty.standard_error(PATIENTS, name, clustered=True)
+        error = uncertainty.standard_error(PATIENTS, name, clusters=True)
         np.testing.assert_allclose(error, found[name].standard_error, rtol=0.15)
 
 
@@ -41,14 +41,14 @@ def test_strata_that_are_the_classes_are_fixed_rows():
     for name in NAMES:
         found = uncertainty.standard_error(rows, name, strata=["a", "b", "c"])
         np.testing.assert_allclose(found, uncertainty.standard_error(M, name, fixed="rows"), rtol=1e-12)
-    one = uncertainty.interval(rows, "mcc", strata=[0, 1, 2], n_replicates=4000)
-    other = uncertainty.interval(M, "mcc", scheme="rows", n_replicates=4000)
+    one = uncertainty.interval(rows, "mcc", strata=[0, 1, 2], n_resamples=4000)
+    other = uncertainty.interval(M, "mcc", scheme="rows", n_resamples=4000)
     np.testing.assert_allclose(one[:4], other[:4], atol=0.006)
 
 
 def test_clusters_of_one_sample_are_samples():
     each = cmfast.confusion_matrix(Y, SAID, groups=np.arange(600))
-    found = uncertainty.standard_error(each, NAMES, clustered=True)
+    found = uncertainty.standard_error(each, NAMES, clusters=True)
     for name, error in uncertainty.standard_error(PATIENTS.sum(0), NAMES).items():
         np.testing.assert_allclose(found[name], error * np.sqrt(600 / 599), rtol=1e-12)
 
@@ -56,42 +56,42 @@ def test_clusters_of_one_sample_are_samples():
 def test_a_copy_of_every_sample_says_nothing_new():
     twice = cmfast.confusion_matrix(np.tile(Y, 2), np.tile(SAID, 2), groups=np.tile(np.arange(600), 2))
     once = cmfast.confusion_matrix(Y, SAID, groups=np.arange(600))
-    one, two = (uncertainty.interval(M, "mcc", clustered=True, n_replicates=500) for M in (once, twice))
+    one, two = (uncertainty.interval(M, "mcc", clusters=True, n_resamples=500) for M in (once, twice))
     np.testing.assert_allclose(one[:4], two[:4], rtol=1e-12)
 
 
 def test_strata_narrow_what_clusters_scatter():
     """So many easy and so many hard patients, every time."""
-    alone = uncertainty.standard_error(PATIENTS, "accuracy", clustered=True)
-    apart = uncertainty.standard_error(PATIENTS, "accuracy", clustered=True, strata=HARD)
+    alone = uncertainty.standard_error(PATIENTS, "accuracy", clusters=True)
+    apart = uncertainty.standard_error(PATIENTS, "accuracy", clusters=True, strata=HARD)
     assert apart < 0.7 * alone
-    drawn = uncertainty.interval(PATIENTS, "accuracy", clustered=True, strata=HARD, n_replicates=4000)
+    drawn = uncertainty.interval(PATIENTS, "accuracy", clusters=True, strata=HARD, n_resamples=4000)
     np.testing.assert_allclose(drawn.standard_error, apart, rtol=0.1)
 
 
 def test_more_clusters_than_there_are():
-    some = uncertainty.standard_error(PATIENTS, "accuracy", clustered=True)
-    np.testing.assert_allclose(uncertainty.standard_error(PATIENTS, "accuracy", clustered=True, n=160), some / 2)
-    drawn = uncertainty.interval(PATIENTS, "accuracy", clustered=True, n=160, n_replicates=2000)
+    some = uncertainty.standard_error(PATIENTS, "accuracy", clusters=True)
+    np.testing.assert_allclose(uncertainty.standard_error(PATIENTS, "accuracy", clusters=True, n=160), some / 2)
+    drawn = uncertainty.interval(PATIENTS, "accuracy", clusters=True, n=160, n_resamples=2000)
     np.testing.assert_allclose(drawn.standard_error, some / 2, rtol=0.1)
 
 
 def test_normal_and_threads():
-    found = uncertainty.interval(PATIENTS, NAMES, clustered=True, method="normal")
-    assert found.n_replicates == 0
-    error = uncertainty.standard_error(PATIENTS, "mcc", clustered=True)
+    found = uncertainty.interval(PATIENTS, NAMES, clusters=True, method="normal")
+    assert found.n_resamples == 0
+    error = uncertainty.standard_error(PATIENTS, "mcc", clusters=True)
     np.testing.assert_allclose(found["mcc"].high - found["mcc"].estimate, 1.959963984540054 * error, rtol=1e-12)
-    one, two = (uncertainty.interval(PATIENTS, "mcc", clustered=True, n_replicates=700, num_threads=k) for k in (1, 2))
+    one, two = (uncertainty.interval(PATIENTS, "mcc", clusters=True, n_resamples=700, num_threads=k) for k in (1, 2))
     np.testing.assert_array_equal(one.low, two.low)
 
 
 @pytest.mark.parametrize(
     ("options", "match"),
     [
-        ({"clustered": 1}, "clustered must be True or False"),
+        ({"clusters": 1}, "clusters must be True or False"),
         ({"strata": [0, 1]}, "strata must be labels of shape"),
-        ({"clustered": True, "method": "wilson"}, "with clustered or strata"),
-        ({"clustered": True, "scheme": "rows"}, "with clustered or strata"),
+        ({"clusters": True, "method": "wilson"}, "with clusters or strata"),
+        ({"clusters": True, "scheme": "rows"}, "with clusters or strata"),
         ({"strata": np.zeros(40, int), "n": 9}, "n must be None with strata"),
     ],
 )
@@ -105,7 +105,7 @@ def test_few_clusters_are_surer_than_they_can_be():
     for k, low, high in ((2, 0.5, 0.75), (6, 0.8, 0.9), (40, 0.92, 0.96)):
         wrong = draws.binomial(30, draws.beta(2, 8, (repetitions, k)))
         M = np.stack([30 - wrong, wrong, 0 * wrong, 0 * wrong], axis=-1).reshape(repetitions, k, 2, 2)
-        found = uncertainty.interval(M, "accuracy", clustered=True, method="normal", on_failure="ignore")
+        found = uncertainty.interval(M, "accuracy", clusters=True, method="normal", on_failure="ignore")
         assert low < np.mean((found.low <= 0.8) & (found.high >= 0.8)) < high, k
 
 
@@ -124,38 +124,38 @@ def test_few_clusters_are_warned_of(options):
     if "strata" in options:
         options["strata"] = options["strata"][: len(some)]
     names = [] if "of" in options else ["mcc"]
-    options |= {"clustered": True, "n_replicates": 200}
+    options |= {"clusters": True, "n_resamples": 200}
     with pytest.warns(cmfast.DiagnosticWarning, match="fewer than 12 clusters: intervals are overconfident"):
         uncertainty.interval(some, *names, **options)
     uncertainty.interval(some, *names, **options, on_failure="ignore")  # which is an error where it warns
 
 
 def test_a_dozen_clusters_are_not_warned_of():
-    assert uncertainty.interval(PATIENTS[:12], "mcc", clustered=True, n_replicates=200).low < 1
-    assert uncertainty.interval(PATIENTS[:2], "mcc", strata=[0, 1], n_replicates=200).low < 1  # samples are drawn
+    assert uncertainty.interval(PATIENTS[:12], "mcc", clusters=True, n_resamples=200).low < 1
+    assert uncertainty.interval(PATIENTS[:2], "mcc", strata=[0, 1], n_resamples=200).low < 1  # samples are drawn
 
 
 def test_one_matrix_is_no_batch_of_clusters():
     with pytest.raises(ValueError, match="M must be of shape"):
-        uncertainty.standard_error(PATIENTS[0], "accuracy", clustered=True)
+        uncertainty.standard_error(PATIENTS[0], "accuracy", clusters=True)
     with pytest.raises(ValueError, match="fixed must be total"):
-        uncertainty.standard_error(PATIENTS, "accuracy", clustered=True, fixed="rows")
+        uncertainty.standard_error(PATIENTS, "accuracy", clusters=True, fixed="rows")
     with pytest.raises(ValueError, match="fixed must be total"):
-        uncertainty.standard_error(PATIENTS, of="row", clustered=True, fixed="rows")
+        uncertainty.standard_error(PATIENTS, of="row", clusters=True, fixed="rows")
 
 
 @pytest.mark.parametrize("of", ["all", "row", "col", "bi"])
 def test_cells_of_normalised_matrices_scatter_as_patients_do(of):
     drawn = rng.multinomial(40, np.full(40, 1 / 40), 4000) @ PATIENTS.reshape(40, 9)
     cells = cmfast.normalize(drawn.reshape(4000, 3, 3), of)
-    found = uncertainty.interval(PATIENTS, of=of, clustered=True, n_replicates=4000)
+    found = uncertainty.interval(PATIENTS, of=of, clusters=True, n_resamples=4000)
     np.testing.assert_allclose(found.estimate, cmfast.normalize(PATIENTS.sum(0), of), rtol=1e-12)
     np.testing.assert_allclose(found.low, np.quantile(cells, 0.025, axis=0), atol=0.02)
     np.testing.assert_allclose(found.high, np.quantile(cells, 0.975, axis=0), atol=0.02)
-    np.testing.assert_allclose(uncertainty.standard_error(PATIENTS, of=of, clustered=True), cells.std(0), rtol=0.15)
-    other = uncertainty.interval(PATIENTS, of=of, clustered=True, method="bca", n_replicates=4000)
+    np.testing.assert_allclose(uncertainty.standard_error(PATIENTS, of=of, clusters=True), cells.std(0), rtol=0.15)
+    other = uncertainty.interval(PATIENTS, of=of, clusters=True, method="bca", n_resamples=4000)
     np.testing.assert_allclose(other[:3], found[:3], atol=0.06)
-    normal = uncertainty.interval(PATIENTS, of=of, clustered=True, method="normal")
+    normal = uncertainty.interval(PATIENTS, of=of, clusters=True, method="normal")
     np.testing.assert_allclose(normal.high - normal.estimate, 1.959963984540054 * normal.standard_error, rtol=1e-12)
 
 
@@ -163,11 +163,11 @@ def test_cells_of_normalised_matrices_scatter_as_patients_do(of):
 def test_cells_of_clusters_of_one_sample_are_those_of_samples(of):
     each, M = cmfast.confusion_matrix(Y, SAID, groups=np.arange(600)), PATIENTS.sum(0)
     error = uncertainty.standard_error(M, of=of) * np.sqrt(600 / 599)
-    np.testing.assert_allclose(uncertainty.standard_error(each, of=of, clustered=True), error, rtol=1e-6)
-    half = uncertainty.standard_error(each, of=of, clustered=True, n=2400)
+    np.testing.assert_allclose(uncertainty.standard_error(each, of=of, clusters=True), error, rtol=1e-6)
+    half = uncertainty.standard_error(each, of=of, clusters=True, n=2400)
     np.testing.assert_allclose(half, error / 2, rtol=1e-6)
-    one = uncertainty.interval(each, of=of, clustered=True, method="bca", n_replicates=4000)
-    other = uncertainty.interval(M, of=of, method="bca", n_replicates=4000)
+    one = uncertainty.interval(each, of=of, clusters=True, method="bca", n_resamples=4000)
+    other = uncertainty.interval(M, of=of, method="bca", n_resamples=4000)
     np.testing.assert_allclose(one[:4], other[:4], atol=0.008)
 
 
@@ -181,15 +181,15 @@ def test_cells_of_strata_that_are_the_classes_are_those_of_fixed_rows():
 def test_cells_of_any_number_of_threads_are_the_same():
     stack = np.stack([PATIENTS, PATIENTS[::-1]])
     one, two = (
-        uncertainty.interval(stack, of="bi", clustered=True, method="bca", n_replicates=300, num_threads=k)
+        uncertainty.interval(stack, of="bi", clusters=True, method="bca", n_resamples=300, num_threads=k)
         for k in (1, 2)
     )
     np.testing.assert_array_equal(one.low, two.low)
     bad = stack.astype(float)
     bad[0, 3, 1, 1] = 0.5
     with pytest.warns(cmfast.FailureWarning, match="1 of 2"):
-        some = uncertainty.interval(bad, of="bi", clustered=True, n_replicates=300)
+        some = uncertainty.interval(bad, of="bi", clusters=True, n_resamples=300)
     assert np.isnan(some.low[0]).all()
     np.testing.assert_array_equal(
-        some.low[1], uncertainty.interval(stack, of="bi", clustered=True, n_replicates=300).low[1]
+        some.low[1], uncertainty.interval(stack, of="bi", clusters=True, n_resamples=300).low[1]
     )

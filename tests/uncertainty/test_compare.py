@@ -59,7 +59,7 @@ def test_same_as_scipy(labels, method):
     options = {"n_resamples": 20_000, "method": method, "rng": np.random.default_rng(1), "vectorized": True}
     theirs = stats.bootstrap((np.arange(len(y)),), apart, **options)
     ours = uncertainty.compare(
-        uncertainty.paired_counts(y, a, b), "accuracy", method=method.lower(), n_replicates=20_000
+        uncertainty.paired_counts(y, a, b), "accuracy", method=method.lower(), n_resamples=20_000
     )
     assert ours.standard_error == pytest.approx(theirs.standard_error, rel=0.02)
     for end, wanted in zip((ours.low, ours.high), theirs.confidence_interval, strict=True):
@@ -83,12 +83,12 @@ def test_metrics_that_no_accuracy_is_made_of(labels):
 @pytest.mark.parametrize("method", METHODS)
 def test_p_is_the_level_at_which_the_interval_touches_zero(labels, method):
     T = uncertainty.paired_counts(*labels)
-    options = {"method": method, "test": "interval", "n_replicates": 20_000}
+    options = {"method": method, "test": "interval", "n_resamples": 20_000}
     for name in ("mcc", "f1_macro"):
         p = uncertainty.compare(T, name, **options).p_value
-        for level, outside in ((1 - 1.1 * p - 2e-4, True), (1 - 0.9 * p + 2e-4, False)):
-            if 0 < level < 1:
-                one = uncertainty.compare(T, name, level=level, **options)
+        for confidence_level, outside in ((1 - 1.1 * p - 2e-4, True), (1 - 0.9 * p + 2e-4, False)):
+            if 0 < confidence_level < 1:
+                one = uncertainty.compare(T, name, confidence_level=confidence_level, **options)
                 assert (one.low > 0 or one.high < 0) == outside
 
 
@@ -114,17 +114,17 @@ def test_leaving_out_one_sample_of_each_kind(labels):
 
 def test_all_names_see_the_same_draws(labels):
     T = uncertainty.paired_counts(*labels)
-    every = uncertainty.compare(T, n_replicates=500, rng=3)
+    every = uncertainty.compare(T, n_resamples=500, rng=3)
     assert list(every) == list(metrics.SCALARS)
     for name in ("accuracy", "mcc", "gerrity"):
-        assert same(every[name], uncertainty.compare(T, name, n_replicates=500, rng=3, num_threads=1))
-    assert not same(every["mcc"], uncertainty.compare(T, "mcc", n_replicates=500, rng=4))
+        assert same(every[name], uncertainty.compare(T, name, n_resamples=500, rng=3, num_threads=1))
+    assert not same(every["mcc"], uncertainty.compare(T, "mcc", n_resamples=500, rng=4))
 
 
 def test_groups_are_cut_anywhere(labels, monkeypatch):
     y, a, b = labels
     T = uncertainty.paired_counts(y, a, b, groups=np.arange(len(y)) % 4)
-    options = {"n_replicates": 200, "undefined": "nan"}
+    options = {"n_resamples": 200, "undefined": "nan"}
     whole = uncertainty.compare(T, ["f1_macro", "f1"], **options)
     assert whole["f1_macro"].low.shape == (4,)
     assert whole["f1"].p_value.shape == (4, 3)
@@ -153,11 +153,11 @@ def test_copies_of_a_sample_say_no_more_than_one(labels):
 def test_few_clusters_are_warned_of(labels):
     few, many = (uncertainty.paired_counts(*labels, clusters=np.arange(len(labels[0])) % k) for k in (11, 12))
     for call, what in (
-        (lambda T: uncertainty.compare(T, "accuracy", n_replicates=100), "intervals"),
+        (lambda T: uncertainty.compare(T, "accuracy", n_resamples=100), "intervals"),
         (lambda T: uncertainty.compare(T, "accuracy", method="delta"), "intervals"),
-        (lambda T: uncertainty.compare(T, "accuracy", test="interval", n_replicates=100), "intervals and p-values"),
+        (lambda T: uncertainty.compare(T, "accuracy", test="interval", n_resamples=100), "intervals and p-values"),
         (lambda T: uncertainty.equivalence(T, "accuracy", margin=0.01), "intervals and p-values"),
-        (lambda T: uncertainty.compare_many({("a", "b"): T}, "accuracy", n_replicates=100), "intervals"),
+        (lambda T: uncertainty.compare_many({("a", "b"): T}, "accuracy", n_resamples=100), "intervals"),
     ):
         with pytest.warns(cmfast.DiagnosticWarning, match=f"fewer than 12 clusters: {what} are overconfident"):
             call(few)
@@ -165,17 +165,17 @@ def test_few_clusters_are_warned_of(labels):
     group, cluster = np.arange(len(labels[0])) % 40 // 30, np.arange(len(labels[0])) % 40
     both = uncertainty.paired_counts(*labels, groups=group, clusters=cluster)
     with pytest.warns(cmfast.DiagnosticWarning, match="fewer than 12 clusters in 1 of 2 groups"):
-        uncertainty.compare(both, "accuracy", n_replicates=100)
+        uncertainty.compare(both, "accuracy", n_resamples=100)
 
 
 def test_undefined_replicates_are_left_out_and_counted():
     y, a, b = [0] * 30 + [1], [0] * 25 + [1] * 6, [0] * 30 + [1]
     T = uncertainty.paired_counts(y, a, b)
-    found = uncertainty.compare(T, "recall_binary", undefined="nan", n_replicates=4000)
+    found = uncertainty.compare(T, "recall_binary", undefined="nan", n_resamples=4000)
     assert found.n_undefined == pytest.approx(4000 * (30 / 31) ** 31, rel=0.1)
     assert (found.low, found.high, found.p_value) == (0, 0, 1)
     assert "undefined replicates left out" in found.explain()
-    assert uncertainty.compare(T, "recall_binary", n_replicates=50).n_undefined == 0
+    assert uncertainty.compare(T, "recall_binary", n_resamples=50).n_undefined == 0
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -211,8 +211,8 @@ def test_words():
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"level": 1.0}, "level must be between 0 and 1, got 1.0"),
-        ({"n_replicates": 1}, "n_replicates must be at least 2, got 1"),
+        ({"confidence_level": 1.0}, "level must be between 0 and 1, got 1.0"),
+        ({"n_resamples": 1}, "n_resamples must be at least 2, got 1"),
         ({"method": "exact"}, "method must be one of"),
     ],
 )
@@ -232,8 +232,8 @@ def test_the_delta_method_is_what_replicates_tend_to(labels, options):
 
 
 def test_a_picture_shows_the_numbers(labels):
-    found = uncertainty.compare(uncertainty.paired_counts(*labels), ["mcc", "recall"], n_replicates=100)
-    display = uncertainty.ComparisonDisplay.from_comparisons(found)
+    found = uncertainty.compare(uncertainty.paired_counts(*labels), ["mcc", "recall"], n_resamples=100)
+    display = cmfast.display.ComparisonDisplay.from_comparisons(found)
     assert display.names == ["mcc", "recall, 0", "recall, 1", "recall, 2"]
     assert not plt.get_fignums()  # nothing is drawn before
     figure, axes = plt.subplots()
@@ -245,16 +245,16 @@ def test_a_picture_shows_the_numbers(labels):
         at = () if k == 0 else k - 1
         assert (row, low, high) == (3 - k, wanted[k].low[at], wanted[k].high[at])
     figure.canvas.draw()
-    one = uncertainty.ComparisonDisplay.from_comparisons(found["mcc"]).plot()
+    one = cmfast.display.ComparisonDisplay.from_comparisons(found["mcc"]).plot()
     assert one.ax_.get_xlabel() == "first minus second, 95 % intervals"
     plt.close("all")
     with pytest.raises(ValueError, match="comparisons must be at least one, got none"):
-        uncertainty.ComparisonDisplay.from_comparisons({})
+        cmfast.display.ComparisonDisplay.from_comparisons({})
 
 
 def test_equivalence(labels):
     T = uncertainty.paired_counts(*labels)
-    one = uncertainty.compare(T, "accuracy", method="delta", level=0.9)
+    one = uncertainty.compare(T, "accuracy", method="delta", confidence_level=0.9)
     D, n = one.difference, T.n_samples
     for margin in (0.01, 0.1, 0.15, 0.3):
         found = uncertainty.equivalence(T, "accuracy", margin)
@@ -320,12 +320,12 @@ def models(rng):
 
 def test_every_two_of_several(rng):
     pairs = models(rng)
-    found = uncertainty.compare_many(pairs, ["f1_macro", "recall"], n_replicates=500, undefined="nan", rng=7)
+    found = uncertainty.compare_many(pairs, ["f1_macro", "recall"], n_resamples=500, undefined="nan", rng=7)
     assert list(found) == ["f1_macro", "recall"]
     for name, many in found.items():
         assert list(many.pairs) == list(pairs)
         for pair, one in many.pairs.items():
-            assert same(one, uncertainty.compare(pairs[pair], name, n_replicates=500, undefined="nan", rng=7))
+            assert same(one, uncertainty.compare(pairs[pair], name, n_resamples=500, undefined="nan", rng=7))
         p = np.array([one.p_value for one in many.pairs.values()])
         known = ~np.isnan(p).any(0)
         assert (np.isnan(many.holm) == np.isnan(p)).all()
@@ -335,11 +335,11 @@ def test_every_two_of_several(rng):
         assert (many.holm >= many.benjamini_hochberg)[:, known].all()
     assert len(found["f1_macro"].to_pandas()) == 12
     assert "the smallest p is" in found["f1_macro"].explain()
-    alone = uncertainty.compare_many({("x", "y"): next(iter(pairs.values()))}, "mcc", n_replicates=50)
+    alone = uncertainty.compare_many({("x", "y"): next(iter(pairs.values()))}, "mcc", n_resamples=50)
     assert (alone.holm == alone.pairs["x", "y"].p_value).all()
     assert uncertainty.compare_many({}, "mcc").explain() == "no pairs"
     generator = np.random.default_rng(5)
-    assert uncertainty.compare_many(pairs, "mcc", n_replicates=9, rng=generator).holm.shape == (6, 2)
+    assert uncertainty.compare_many(pairs, "mcc", n_resamples=9, rng=generator).holm.shape == (6, 2)
 
 
 def test_holm_by_its_definition(rng):
@@ -383,7 +383,7 @@ def test_as_many_samples_or_clusters_differ_whichever_test_is_made(labels):
     for options in ({}, {"groups": groups}, {"clusters": clusters}, {"groups": groups, "clusters": clusters}):
         T = uncertainty.paired_counts(y, a, b, **options)
         found = [
-            uncertainty.compare(T, "accuracy", method="delta", test=test, n_replicates=20).n_discordant
+            uncertainty.compare(T, "accuracy", method="delta", test=test, n_resamples=20).n_discordant
             for test in ("permutation", "interval")
         ]
         assert np.array_equal(*found)

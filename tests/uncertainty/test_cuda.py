@@ -27,7 +27,7 @@ def test_the_draws_are_those_of_the_cpu(C, most, scheme):
     M = rng.integers(0, most, (4, C, C)) // rng.integers(1, 50, (4, C, C))
     M[:, np.arange(C), np.arange(C)] += most
     M[3, 0] = 0
-    on_cpu, on_cuda = both(M, M[..., 0], n_replicates=60, scheme=scheme, rng=C)
+    on_cpu, on_cuda = both(M, M[..., 0], n_resamples=60, scheme=scheme, rng=C)
     assert_same_bits(on_cuda, on_cpu)
 
 
@@ -36,20 +36,20 @@ def test_shares(n):
     M = np.random.default_rng(8).random((3, 5, 5)).astype(np.float32)
     M[1, 2, 2] = np.inf
     for scheme in ("multinomial", "expected_rounded"):
-        on_cpu, on_cuda = both(M, n_replicates=40, scheme=scheme, n=n, rng=9)
+        on_cpu, on_cuda = both(M, n_resamples=40, scheme=scheme, n=n, rng=9)
         assert_same_bits(on_cuda, on_cpu)
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_schedules_and_neighbours_change_no_bit(scheme):
     M = device.asarray(np.random.default_rng(1).integers(0, 30, (3, 4, 4)))
-    options = {"n_replicates": 150, "scheme": scheme}
+    options = {"n_resamples": 150, "scheme": scheme}
     want = uncertainty.resample(M, **options)
     for seed in (1, 2):
         with device.schedule(seed):
             assert_same_bits(uncertainty.resample(M, **options), want)
     assert_same_bits(uncertainty.resample(M[:1], **options)[0], want[0])
-    assert_same_bits(uncertainty.resample(M, **{**options, "n_replicates": 9}), want[:, :9])
+    assert_same_bits(uncertainty.resample(M, **{**options, "n_resamples": 9}), want[:, :9])
 
 
 def test_nothing_waits_where_failures_are_ignored():

@@ -43,7 +43,7 @@ def test_the_error_of_a_share_is_that_of_a_binomial():
 def test_draws_scatter_as_much(fixed, scheme):
     M = SURFACE * 10
     names = [name for name in metrics.SCALARS if "likelihood" not in name and "odds" not in name]
-    drawn = metrics.compute(uncertainty.resample(M, n_replicates=4000, scheme=scheme, rng=3), names)
+    drawn = metrics.compute(uncertainty.resample(M, n_resamples=4000, scheme=scheme, rng=3), names)
     found = uncertainty.standard_error(M, names, fixed=fixed)
     assert {name for name in names if not abs(drawn[name].std() / found[name] - 1) < 0.05} == set()
 

@@ -58,16 +58,16 @@ def test_large_matrices_that_share_memory_are_worked_on_in_turns(monkeypatch):
 
 @pytest.mark.parametrize("method", ["normal", "bca"])
 def test_intervals_of_cells_are_those_of_the_cpu(method):
-    options = {"of": "bi", "method": method, "n_replicates": 200}
+    options = {"of": "bi", "method": method, "n_resamples": 200}
     here, there = (uncertainty.interval(M, **options) for M in (COUNTS[0], device.asarray(COUNTS[0])))
     for one, other in zip(there, here, strict=True):
         np.testing.assert_allclose(device.host(one), other, rtol=1e-6)
 
 
-@pytest.mark.parametrize("options", [{"clustered": True}, {"strata": [0, 1, 0, 1]}])
+@pytest.mark.parametrize("options", [{"clusters": True}, {"strata": [0, 1, 0, 1]}])
 def test_parts_schedules_and_neighbours_change_no_interval_of_clusters(options, monkeypatch):
     M = RNG.integers(1, 9, (3, 4, 3, 3)).astype(float)
-    options |= {"method": "bca", "n_replicates": 150, "on_failure": "ignore"}
+    options |= {"method": "bca", "n_resamples": 150, "on_failure": "ignore"}
     want = uncertainty.interval(device.asarray(M), "f1", **options)
     M[1, 2, 0, 0] = np.nan
     monkeypatch.setattr(intervals, "MOST_REPLICATE_BYTES", 1000)  # one element, and few units, at a time
@@ -81,8 +81,8 @@ def test_parts_schedules_and_neighbours_change_no_interval_of_clusters(options, 
 FAULTS = {
     "one-replicate": (
         "cmfast_cluster_replicates_cells",
-        "number_of(numbers, b), k % n_replicates",
-        "number_of(numbers, b), 0 * n_replicates",
+        "number_of(numbers, b), k % n_resamples",
+        "number_of(numbers, b), 0 * n_resamples",
     ),
     "scales-that-stay": ("cmfast_cluster_cell_errors_matrices", "direct - P(i, j) *", "direct - 0.5 * P(i, j) *"),
     "units-are-not-used-up": ("cmfast_cluster_intervals_draws", "rest -= size;", ""),

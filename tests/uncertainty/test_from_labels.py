@@ -14,8 +14,8 @@ WORDS = np.array(["x", "y", "z"])
 
 
 PAIRED_FUNCTIONS = {
-    "compare": lambda *paired: uncertainty.compare(*paired, "f1_macro", n_replicates=50),
-    "compare-all": lambda *paired: uncertainty.compare(*paired, n_replicates=20)["mcc"],
+    "compare": lambda *paired: uncertainty.compare(*paired, "f1_macro", n_resamples=50),
+    "compare-all": lambda *paired: uncertainty.compare(*paired, n_resamples=20)["mcc"],
     "compare-list": lambda *paired: uncertainty.compare(*paired, ["mcc"], method="delta")["mcc"],
     "equivalence": lambda *paired: uncertainty.equivalence(*paired, "accuracy", 0.2),
     "equivalence-name": lambda *paired: uncertainty.equivalence(*paired, "accuracy", margin=0.2),
@@ -35,7 +35,7 @@ def test_three_arrays_of_labels_are_paired_counts(call):
 @pytest.mark.parametrize("name", ["interval", "posterior", "standard_error"])
 def test_two_arrays_of_labels_are_a_matrix(name, names):
     function = getattr(uncertainty, name)
-    options = {"interval": {"n_replicates": 30, "on_failure": "ignore"}, "posterior": {"n_draws": 30}}.get(name, {})
+    options = {"interval": {"n_resamples": 30, "on_failure": "ignore"}, "posterior": {"n_resamples": 30}}.get(name, {})
     want = function(cmfast.confusion_matrix(Y, A), *names, **options)
     assert repr(function(Y, A, *names, **options)) == repr(want)
     if names:  # with two lists of text alone, the second would be names
@@ -45,8 +45,8 @@ def test_two_arrays_of_labels_are_a_matrix(name, names):
 def test_delayed_labels_give_delayed_results():
     da = pytest.importorskip("dask.array")
     lazy = [da.from_array(x, chunks=100) for x in (Y, A, B)]
-    found = uncertainty.compare(*lazy, "accuracy", n_replicates=20).compute()
-    assert repr(found) == repr(uncertainty.compare(PAIRED, "accuracy", n_replicates=20))
+    found = uncertainty.compare(*lazy, "accuracy", n_resamples=20).compute()
+    assert repr(found) == repr(uncertainty.compare(PAIRED, "accuracy", n_resamples=20))
 
 
 @pytest.mark.parametrize(
@@ -74,8 +74,23 @@ def test_messages_name_the_labels(call, text):
 
 
 def test_intervals_are_a_table_in_a_notebook():
-    found = uncertainty.interval([[40, 3], [5, 30]], ["mcc", "recall"], n_replicates=20, on_failure="ignore")
+    found = uncertainty.interval([[40, 3], [5, 30]], ["mcc", "recall"], n_resamples=20, on_failure="ignore")
     shown = found._repr_html_()
     assert shown.count("<tr>") == 1 + 3
     assert f"<td>{float(found['mcc'].low):.4g}</td>" in shown
     assert "2 metrics, 95% by bca, 20 replicates" in shown
+
+
+def test_clusters_of_labels_are_those_of_a_matrix_per_cluster():
+    rng = np.random.default_rng(7)
+    y, p, patient = (
+        rng.integers(0, 3, 90),
+        rng.integers(0, 3, 90),
+        np.array(list("abcdefghijklmno"))[np.arange(90) % 15],
+    )
+    each = np.array(
+        [cmfast.confusion_matrix(y[patient == k], p[patient == k], n_classes=3) for k in sorted(set(patient))]
+    )
+    for function, options in ((uncertainty.interval, {"n_resamples": 50}), (uncertainty.standard_error, {})):
+        found = function(y, p, "mcc", clusters=patient, **options)
+        np.testing.assert_array_equal(found, function(each, "mcc", clusters=True, **options))

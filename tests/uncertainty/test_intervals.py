@@ -17,9 +17,11 @@ ACCELERATIONS = {"accuracy": -0.014054567378526131, "f1_macro": -0.0133126962550
 def test_percentiles_are_those_of_the_replicates_of_resample(scheme):
     names = ["mcc", "recall", "gerrity"]
     drawn = uncertainty.resample(
-        SURFACE, n_replicates=999, scheme="row_multinomial" if scheme == "rows" else scheme, rng=5
+        SURFACE, n_resamples=999, scheme="row_multinomial" if scheme == "rows" else scheme, rng=5
     )
-    found = uncertainty.interval(SURFACE, names, method="percentile", scheme=scheme, n_replicates=999, rng=5, level=0.9)
+    found = uncertainty.interval(
+        SURFACE, names, method="percentile", scheme=scheme, n_resamples=999, rng=5, confidence_level=0.9
+    )
     for name in names:
         values = metrics.compute(drawn, name)
         np.testing.assert_allclose(found[name].low, np.quantile(values, 0.05, axis=0), rtol=1e-13)
@@ -40,9 +42,9 @@ def test_quantiles_of_replicates_are_those_of_sorted_ones(rng, many):
     far = np.where(rng.random(n) < 0.01, 1e300, rng.random(n))
     rows = [rng.normal(size=n), np.arange(n), -np.arange(n), np.ones(n), rng.integers(0, 2, n), steps, far]
     R = np.stack(rows).astype(float)
-    for level in (0.0, 0.1, 0.9, 0.98):
-        found = replicate_intervals(R.T[:, :, None], R[:, :1], method="percentile", level=level)
-        ends = np.quantile(R, [(1 - level) / 2, (1 + level) / 2], axis=1)
+    for confidence_level in (0.0, 0.1, 0.9, 0.98):
+        found = replicate_intervals(R.T[:, :, None], R[:, :1], method="percentile", confidence_level=confidence_level)
+        ends = np.quantile(R, [(1 - confidence_level) / 2, (1 + confidence_level) / 2], axis=1)
         np.testing.assert_allclose([found[0][:, 0], found[1][:, 0]], ends, rtol=1e-14)
 
 
@@ -56,7 +58,7 @@ def test_agrees_with_the_bootstrap_of_scipy():
         theirs = stats.bootstrap(
             (labels,), mcc, vectorized=False, n_resamples=600, method=name, rng=np.random.default_rng(2)
         )
-        ours = uncertainty.interval(SURFACE, "mcc", method=method, n_replicates=20_000)
+        ours = uncertainty.interval(SURFACE, "mcc", method=method, n_resamples=20_000)
         ends = theirs.confidence_interval
         np.testing.assert_allclose([ours.low, ours.high], [ends.low, ends.high], atol=0.006)
         np.testing.assert_allclose(ours.standard_error, theirs.standard_error, rtol=0.1)
@@ -92,20 +94,20 @@ def test_wilson_of_a_class_without_samples_knows_nothing():
 
 
 def test_normal_is_the_estimate_and_its_standard_error():
-    found = uncertainty.interval(SURFACE, ["mcc", "f1"], method="normal", scheme="rows", level=0.9)
+    found = uncertainty.interval(SURFACE, ["mcc", "f1"], method="normal", scheme="rows", confidence_level=0.9)
     for name, error in uncertainty.standard_error(SURFACE, ["mcc", "f1"], fixed="rows").items():
         np.testing.assert_array_equal(found[name].standard_error, error)
         np.testing.assert_allclose(found[name].high - found[name].estimate, 1.6448536269514722 * error, rtol=1e-12)
 
 
 def test_posterior_of_a_share_is_beta():
-    drawn = uncertainty.posterior(SURFACE, ["accuracy", "recall"], n_draws=20_000, prior="laplace", rng=8)
+    drawn = uncertainty.posterior(SURFACE, ["accuracy", "recall"], n_resamples=20_000, prior="laplace", rng=8)
     accuracy = stats.beta(900 + 3, 100 + 6)
     assert stats.kstest(drawn["accuracy"].draws, accuracy.cdf).pvalue > 1e-3
     assert stats.kstest(drawn["recall"].draws[1], stats.beta(280 + 1, 20 + 2).cdf).pvalue > 1e-3
     np.testing.assert_allclose(drawn["accuracy"].mean, accuracy.mean(), rtol=1e-3)
     np.testing.assert_allclose(drawn["accuracy"].probability(above=0.9), accuracy.sf(0.9), atol=0.02)
-    found = uncertainty.interval(SURFACE, "accuracy", method="posterior", prior="laplace", n_replicates=20_000)
+    found = uncertainty.interval(SURFACE, "accuracy", method="posterior", prior="laplace", n_resamples=20_000)
     np.testing.assert_allclose([found.low, found.high], accuracy.ppf([0.025, 0.975]), atol=1e-3)
 
 
@@ -114,23 +116,23 @@ def test_the_usual_prior_is_one_sample_however_many_classes():
     for C in (2, 3, 10):
         M = np.full((C, C), 3) + 9 * np.eye(C, dtype=int)
         n, right = M.sum(), np.trace(M)
-        drawn = uncertainty.posterior(M, ["accuracy", "recall"], n_draws=20_000)
+        drawn = uncertainty.posterior(M, ["accuracy", "recall"], n_resamples=20_000)
         assert stats.kstest(drawn["accuracy"].draws, stats.beta(right + 0.5, n - right + 0.5).cdf).pvalue > 1e-3
         alpha = M[0, 0] + 0.5 / C, M[0].sum() - M[0, 0] + 0.5 / C
         assert stats.kstest(drawn["recall"].draws[0], stats.beta(*alpha).cdf).pvalue > 1e-3
-        evenly = uncertainty.posterior(M, "accuracy", n_draws=20_000, prior="perks").draws
+        evenly = uncertainty.posterior(M, "accuracy", n_resamples=20_000, prior="perks").draws
         assert stats.kstest(evenly, stats.beta(right + 1 / C, n - right + 1 - 1 / C).cdf).pvalue > 1e-3
 
 
 def test_small_shapes_do_not_underflow():
-    drawn = uncertainty.posterior(np.zeros((2, 2), int), "accuracy", prior=1e-4, n_draws=500)
+    drawn = uncertainty.posterior(np.zeros((2, 2), int), "accuracy", prior=1e-4, n_resamples=500)
     assert np.isin(drawn.draws.round(6), [0, 1]).mean() > 0.99
 
 
 def test_undefined_replicates_are_counted():
     M = np.array([[1, 0], [2, 30]])
     with pytest.warns(cmfast.DiagnosticWarning, match="too few samples"):
-        found = uncertainty.interval(M, "recall", undefined="nan", n_replicates=4000)
+        found = uncertainty.interval(M, "recall", undefined="nan", n_resamples=4000)
     expected = 4000 * (32 / 33) ** 33  # no sample of class 0
     assert abs(found.n_undefined[0] - expected) < 200
     assert found.n_undefined[1] == 0
@@ -151,19 +153,19 @@ def test_undefined_replicates_are_counted():
 )
 def test_few_samples_are_warned_of(M, name, method, match):
     with pytest.warns(cmfast.DiagnosticWarning, match=match) as caught:
-        uncertainty.interval(M, name, method=method, n_replicates=20)
+        uncertainty.interval(M, name, method=method, n_resamples=20)
     assert caught[0].filename == __file__
-    uncertainty.interval(M, name, method=method, n_replicates=20, on_failure="ignore")
+    uncertainty.interval(M, name, method=method, n_resamples=20, on_failure="ignore")
 
 
 def test_enough_samples_are_not_warned_of():
     for method in ("bca", "percentile", "basic", "normal", "posterior"):
-        uncertainty.interval(SURFACE, method=method, n_replicates=20)
-        uncertainty.interval(SURFACE / 1000, ["mcc", "recall"], method=method, n=1000, n_replicates=20)
-    uncertainty.interval([[40, 9], [8, 20]], ["accuracy", "mcc"], n_replicates=20)
+        uncertainty.interval(SURFACE, method=method, n_resamples=20)
+        uncertainty.interval(SURFACE / 1000, ["mcc", "recall"], method=method, n=1000, n_resamples=20)
+    uncertainty.interval([[40, 9], [8, 20]], ["accuracy", "mcc"], n_resamples=20)
     uncertainty.interval([[5, 0], [2, 40]], "recall", method="wilson")
     with pytest.warns(cmfast.DiagnosticWarning, match="too few samples"):
-        uncertainty.interval(SURFACE, "recall", n=20, n_replicates=20)
+        uncertainty.interval(SURFACE, "recall", n=20, n_resamples=20)
 
 
 @pytest.mark.parametrize("method", ["bca", "percentile", "basic", "normal", "posterior"])
@@ -171,8 +173,8 @@ def test_the_smallest_of_equal_recalls_is_warned_of(method):
     """By any method its interval is too low: chance decides which of them is the smallest."""
     equal = np.array([[900, 100, 0], [0, 900, 100], [100, 0, 905]])
     with pytest.warns(cmfast.DiagnosticWarning, match="intervals of min_recall by .* look at recall instead"):
-        uncertainty.interval(equal, ["min_recall", "balanced_accuracy"], method=method, n_replicates=200)
-    uncertainty.interval(SURFACE, "min_recall", method=method, n_replicates=200)  # one is far below the others
+        uncertainty.interval(equal, ["min_recall", "balanced_accuracy"], method=method, n_resamples=200)
+    uncertainty.interval(SURFACE, "min_recall", method=method, n_resamples=200)  # one is far below the others
 
 
 def test_averages_that_few_samples_decide_are_warned_of():
@@ -180,10 +182,10 @@ def test_averages_that_few_samples_decide_are_warned_of():
     rare = [[120, 6], [1, 8]]
     for name in ("balanced_accuracy", "specificity_weighted", "peirce"):
         with pytest.warns(cmfast.DiagnosticWarning, match=f"intervals of {name} by bca .* fewer than 4"):
-            uncertainty.interval(rare, name, n_replicates=50)
-    uncertainty.interval(rare, ["accuracy", "recall_weighted", "f1_of_macro"], n_replicates=50)  # held in 96 %
+            uncertainty.interval(rare, name, n_resamples=50)
+    uncertainty.interval(rare, ["accuracy", "recall_weighted", "f1_of_macro"], n_resamples=50)  # held in 96 %
     with pytest.warns(cmfast.DiagnosticWarning, match="too few samples"):
-        uncertainty.interval([[15, 1], [0, 14]], "f1_macro", n_replicates=50)  # of both classes only one is wrong
+        uncertainty.interval([[15, 1], [0, 14]], "f1_macro", n_resamples=50)  # of both classes only one is wrong
 
 
 def test_replicates_that_lie_to_one_side_are_warned_of():
@@ -194,7 +196,7 @@ def test_replicates_that_lie_to_one_side_are_warned_of():
         with pytest.warns(
             cmfast.DiagnosticWarning, match=f"intervals of tau by {method} .* more samples of each class"
         ):
-            uncertainty.interval(many, ["tau", "accuracy"], method=method, n_replicates=50)
+            uncertainty.interval(many, ["tau", "accuracy"], method=method, n_resamples=50)
 
 
 def test_what_is_no_share_has_no_wilson_interval():
@@ -211,9 +213,9 @@ def test_neighbours_and_bad_values():
     stack = np.stack([SURFACE, SURFACE, SURFACE]).astype(float)
     stack[1, 0, 0] = np.nan
     with pytest.warns(cmfast.FailureWarning, match="1 of 3"):
-        found = uncertainty.interval(stack, "mcc", n_replicates=50)
+        found = uncertainty.interval(stack, "mcc", n_resamples=50)
     assert np.isnan([found.estimate[1], found.low[1], found.high[1]]).all()
-    np.testing.assert_array_equal(found.low[0], uncertainty.interval(SURFACE, "mcc", n_replicates=50).low)
+    np.testing.assert_array_equal(found.low[0], uncertainty.interval(SURFACE, "mcc", n_resamples=50).low)
 
 
 @pytest.mark.parametrize("method", ["bca", "normal", "wilson", "posterior"])
@@ -225,7 +227,7 @@ def test_neighbours_and_bad_values():
     ],
 )
 def test_why_there_is_no_interval(method, other, why):
-    stack, options = np.stack([SURFACE, other]), {"method": method, "n_replicates": 50, "on_failure": "warn"}
+    stack, options = np.stack([SURFACE, other]), {"method": method, "n_resamples": 50, "on_failure": "warn"}
     with pytest.warns(cmfast.FailureWarning, match=why) as said:
         found = uncertainty.interval(stack, ["accuracy"], **options)["accuracy"]
     assert len(said) == 1  # and nothing of few samples
@@ -248,21 +250,21 @@ def test_why_there_is_nothing_else(call):
 def test_why_there_are_no_cells(of, method):
     stack = np.stack([SURFACE, SURFACE / 1000])
     with pytest.warns(cmfast.FailureWarning, match="its cells are fractions") as said:
-        found = uncertainty.interval(stack, of=of, method=method, n_replicates=60)
+        found = uncertainty.interval(stack, of=of, method=method, n_resamples=60)
     assert len(said) == 1
     for part in (found.low, found.high, found.standard_error):
         assert np.isnan(part[1]).all()
         assert np.isfinite(part[0]).all()
     assert (found.n_undefined[1] == (0 if method == "normal" else 60)).all()
     with pytest.warns(cmfast.FailureWarning, match=r"NaN value at M\[0, 1\]") as said:
-        uncertainty.interval([[5, np.nan], [1, 3]], of=of, method=method, n_replicates=60)
+        uncertainty.interval([[5, np.nan], [1, 3]], of=of, method=method, n_resamples=60)
     assert len(said) == 1
 
 
 def test_cells_without_a_scaling_are_said_once():
     empty = [[5, 1, 0], [2, 6, 0], [0, 0, 0]]
     with pytest.warns(cmfast.FailureWarning, match="row 2 is empty") as said:
-        found = uncertainty.interval(empty, of="bi", n_replicates=60)
+        found = uncertainty.interval(empty, of="bi", n_resamples=60)
     assert len(said) == 1
     assert np.isnan(found.low).all()
 
@@ -276,7 +278,7 @@ def test_what_is_wrong_with_options():
 
 
 def test_several_names_show_themselves():
-    found = uncertainty.interval(SURFACE, ["mcc", "f1"], n_replicates=200)
+    found = uncertainty.interval(SURFACE, ["mcc", "f1"], n_resamples=200)
     assert repr(found) == "<Intervals: 2 metrics, 95% by bca, 200 replicates>"
     assert list(found) == ["mcc", "f1"]
     frame = found.to_pandas()
@@ -288,7 +290,7 @@ def test_several_names_show_themselves():
 
 def test_any_number_of_threads_gives_the_same_bits():
     stack = np.stack([SURFACE, SURFACE.T])
-    one, two = (uncertainty.interval(stack, n_replicates=700, num_threads=k, on_failure="ignore") for k in (1, 2))
+    one, two = (uncertainty.interval(stack, n_resamples=700, num_threads=k, on_failure="ignore") for k in (1, 2))
     for name in one:
         np.testing.assert_array_equal(one[name].low, two[name].low)
         np.testing.assert_array_equal(one[name].high, two[name].high)
@@ -296,8 +298,8 @@ def test_any_number_of_threads_gives_the_same_bits():
 
 @pytest.mark.parametrize("of", ["row", "bi", "all"])
 def test_cells_of_a_normalised_matrix(of):
-    found = uncertainty.interval(SURFACE, of=of, n_replicates=2000, rng=9)
-    drawn = cmfast.normalize(uncertainty.resample(SURFACE, n_replicates=2000, rng=9), of)
+    found = uncertainty.interval(SURFACE, of=of, n_resamples=2000, rng=9)
+    drawn = cmfast.normalize(uncertainty.resample(SURFACE, n_resamples=2000, rng=9), of)
     np.testing.assert_array_equal(found.estimate, cmfast.normalize(SURFACE, of))
     np.testing.assert_allclose(found.low, np.quantile(drawn, 0.025, axis=0), rtol=1e-12)
     np.testing.assert_allclose(found.standard_error, drawn.std(0, ddof=1), rtol=1e-10)
@@ -315,7 +317,7 @@ def test_cells_are_asked_for_without_names():
 
 
 def test_a_row_that_may_lose_all_its_samples_says_in_how_many_replicates():
-    found = uncertainty.interval([[1, 1], [3, 40]], of="bi", n_replicates=3000)
+    found = uncertainty.interval([[1, 1], [3, 40]], of="bi", n_resamples=3000)
     assert found.n_undefined.min() > 100
 
 
@@ -336,14 +338,19 @@ def test_the_page_of_coverage_counts_what_intervals_hold():
 
 def test_coverage_is_that_of_the_intervals_of_the_library():
     """The script draws once for three methods."""
-    sets = uncertainty.resample(SURFACE, n_replicates=3)
+    sets = uncertainty.resample(SURFACE, n_resamples=3)
     ends = {
         name: pair for name, *pair in interval_coverage._ends(sets, 399, ("bca", "basic"), np.random.default_rng(4))
     }
-    level = 1 - 2 * (0.025 * 400 - 1) / 398
+    confidence_level = 1 - 2 * (0.025 * 400 - 1) / 398
     for method in ("bca", "percentile", "basic"):
         found = uncertainty.interval(
-            sets, ["mcc", "recall"], method=method, level=level, n_replicates=399, rng=np.random.default_rng(4)
+            sets,
+            ["mcc", "recall"],
+            method=method,
+            confidence_level=confidence_level,
+            n_resamples=399,
+            rng=np.random.default_rng(4),
         )
         for name, values in (("mcc", found["mcc"]), ("recall", found["recall"])):
             row = interval_coverage.NAMES.index(name)

@@ -17,12 +17,12 @@ NAMES = ["mcc", "recall", "kappa_quadratic"]
 
 
 def ends(M, method="bca", **options):
-    found = uncertainty.interval(M, NAMES, method=method, n_replicates=900, on_failure="ignore", **options)
+    found = uncertainty.interval(M, NAMES, method=method, n_resamples=900, on_failure="ignore", **options)
     return [device.host(part) for one in found.values() for part in one]
 
 
 @pytest.mark.parametrize(
-    "options", [{}, {"scheme": "rows"}, {"method": "posterior"}, {"method": "basic", "level": 0.5}]
+    "options", [{}, {"scheme": "rows"}, {"method": "posterior"}, {"method": "basic", "confidence_level": 0.5}]
 )
 def test_intervals_are_those_of_the_cpu_whole_or_in_parts(options, monkeypatch):
     want, there = ends(COUNTS, **options), device.asarray(COUNTS)
@@ -58,19 +58,19 @@ def test_nothing_waits_where_failures_are_ignored():
     M = device.asarray(COUNTS)
     ends(M)
     with device.waits(0):
-        found = uncertainty.interval(M, NAMES, n_replicates=50, on_failure="ignore")
+        found = uncertainty.interval(M, NAMES, n_resamples=50, on_failure="ignore")
     assert list(found) == list(NAMES)
 
 
 def test_what_is_drawn_from_a_posterior_is_that_of_the_cpu():
-    options = {"n_draws": 70, "prior": 0.3, "rng": 3}
+    options = {"n_resamples": 70, "prior": 0.3, "rng": 3}
     here, there = (uncertainty.posterior(M, NAMES, **options) for M in (COUNTS, device.asarray(COUNTS)))
     for name in NAMES:
         np.testing.assert_allclose(device.host(there[name].draws), here[name].draws, rtol=1e-11)
 
 
 def test_cells_of_a_normalised_matrix():
-    here, there = (uncertainty.interval(M, of="row", n_replicates=2000) for M in (COUNTS[0], device.asarray(COUNTS[0])))
+    here, there = (uncertainty.interval(M, of="row", n_resamples=2000) for M in (COUNTS[0], device.asarray(COUNTS[0])))
     for one, other in zip(there, here, strict=True):
         np.testing.assert_allclose(device.host(one), other, rtol=1e-12)
 

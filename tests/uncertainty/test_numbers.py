@@ -9,13 +9,13 @@ from cmfast.uncertainty import _intervals, _resample
 
 COUNTS = np.random.default_rng(5).integers(1, 60, (6, 2, 3, 3))
 PLACES = np.array([11, 2, 7, 4])  # in the batch of 6 and 2, in an order that no offset has
-OPTIONS = {"n": None, "undefined": "present", "positive": 1, "on_failure": "ignore", "num_threads": 1}
+OPTIONS = {"n": None, "undefined": "present", "pos_label": 1, "on_failure": "ignore", "num_threads": 1}
 ON = [pytest.param(np.asarray, id="cpu"), pytest.param(device.asarray, id="cuda", marks=device.marks)]
 
 
 def replicates(M, scheme, numbers):
     found = _resample._draw_matrices(
-        M, None, n_replicates=70, scheme=scheme, n=None, seed=3, on_failure="ignore", num_threads=1, numbers=numbers
+        M, None, n_resamples=70, scheme=scheme, n=None, seed=3, on_failure="ignore", num_threads=1, numbers=numbers
     )
     return [device.host(found)]
 
@@ -24,13 +24,13 @@ def intervals(M, numbers, *, of="metrics", method="percentile", scheme="multinom
     kind = _intervals.IntervalKind(of, method, 0.9, scheme, "unit")
     found = _intervals._compute_intervals(
         M, wanted=("mcc", "recall"), kind=kind, clustered=clustered, strata=None,
-        draws={"n_replicates": 70, "seed": 4}, numbers=numbers, **OPTIONS,
+        draws={"n_resamples": 70, "seed": 4}, numbers=numbers, **OPTIONS,
     )  # fmt: skip
     return [device.host(part) for one in found for part in one]
 
 
 def posteriors(M, numbers):
-    draws = {"n_replicates": 70, "seed": 5}
+    draws = {"n_resamples": 70, "seed": 5}
     found = _intervals._draw_posteriors(
         M, wanted=("mcc", "recall"), prior="unit", draws=draws, numbers=numbers, **OPTIONS
     )

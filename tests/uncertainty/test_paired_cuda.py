@@ -21,7 +21,7 @@ def test_comparisons_are_those_of_the_cpu(rng, options, monkeypatch):
     assert there == here
     assert isinstance(there.first, type(device.asarray(labels[0])))
     names = ["accuracy", "f1_macro", "kappa_quadratic", "recall"]
-    for asked in ({"n_replicates": 120}, {"method": "delta"}):
+    for asked in ({"n_resamples": 120}, {"method": "delta"}):
         on_cpu = uncertainty.compare(here, names, **asked)
         for most in (intervals.MOST_REPLICATE_BYTES, 1000):  # at once, and in parts
             monkeypatch.setattr(intervals, "MOST_REPLICATE_BYTES", most)
@@ -33,7 +33,7 @@ def test_comparisons_are_those_of_the_cpu(rng, options, monkeypatch):
 
 def test_schedules_change_no_bit(rng):
     T = uncertainty.paired_counts(*map(device.asarray, draw_predictions(rng, 100, 3)))
-    want = uncertainty.compare(T, "mcc", n_replicates=60)
+    want = uncertainty.compare(T, "mcc", n_resamples=60)
     with device.schedule(1):
-        assert uncertainty.compare(T, "mcc", n_replicates=60) == want
-    assert uncertainty.compare(T, "mcc", n_replicates=40, num_threads=1) != want
+        assert uncertainty.compare(T, "mcc", n_resamples=60) == want
+    assert uncertainty.compare(T, "mcc", n_resamples=40, num_threads=1) != want

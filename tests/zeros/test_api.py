@@ -53,7 +53,9 @@ def assert_blocks(found, positive, u, v):
 
 
 def one(found, k):
-    return cmfast.Support(*(a[k] for a in found[:-1]), cmfast.Certificate(*(a[k] for a in found.certificate)))
+    return cmfast.results.Support(
+        *(a[k] for a in found[:-1]), cmfast.results.Certificate(*(a[k] for a in found.certificate))
+    )
 
 
 @pytest.mark.parametrize("targets", ["ones", "permuted", "free"])

@@ -331,7 +331,7 @@ def _result_array(found: BlockCalls, k: int, leaf: Any, core: tuple[int, ...]) -
     loop, axes = tuple(range(found.n_loop)), tuple(range(found.every.ndim))
     own: tuple[int, ...] = tuple(len(loop) + axis for axis in range(len(core)))
     sizes = dict(zip(own, core, strict=True))
-    is_kept = len(own) > 0 and own[0] in axes  # the first core axis of the result, in place of that of the calls
+    is_kept = len(own) > 0 and own[0] in axes  # the first core axis of the result, instead of that of the calls
     options: dict[str, Any] = {"adjust_chunks": {own[0]: sizes.pop(own[0])}} if is_kept else {}
     meta = np.empty_like(leaf, shape=(0,) * (len(loop) + len(core)))
     # literals would be substituted in every task
@@ -394,7 +394,7 @@ def merge_blocks(
 def _finish_block(
     finish: Callable[[Any], Any], name: str, place: tuple[tuple[float, ...], ...], found: list[Any]
 ) -> list[Any]:
-    """Return the result of `finish` for the merged result at a place of the batch, in a list."""
+    """Return the result of `finish` for the merged result at an index of the batch, in a list."""
     with caller.set_task(name, _describe_place(place)):
         return [finish(*found)]
 

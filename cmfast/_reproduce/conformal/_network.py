@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from cmfast import conformal
+from cmfast.results import PredictionSets
 
 ALPHAS = [0.3, 0.2, 0.1, 0.05]
 CENTRE = ALPHAS.index(0.1)
@@ -94,4 +95,4 @@ def make_sets(weights: Weights, data: Data, seed: int, alpha: Any = ALPHAS) -> A
 
 def select_rows(sets: Any, rows: np.ndarray) -> Any:
     """Return the prediction sets of the given rows."""
-    return conformal.PredictionSets(sets.packed[:, rows], sets.sizes[:, rows], sets.n_classes, "allow")
+    return PredictionSets(sets.packed[:, rows], sets.sizes[:, rows], sets.n_classes, "allow")

@@ -12,6 +12,7 @@ from cmfast._reproduce import _paired_intervals as paired
 from cmfast._reproduce._reproduction import make_figure_section
 from cmfast._reproduce.conformal._clients import Runs
 from cmfast._reproduce.conformal._network import ALPHAS, CENTRE, OTHER, PAIR
+from cmfast.display import CcmDisplay
 
 COLUMNS = ("coverage", "mean_size", "empty", "shared", "never_confused", "undefined_classes")
 
@@ -19,7 +20,7 @@ COLUMNS = ("coverage", "mean_size", "empty", "shared", "never_confused", "undefi
 def make_sets_section(centre: list[dict[str, Any]]) -> Section:
     """Return the section on the sets of the first seed, by alpha, with its confusion matrix."""
     sets, y, guess = centre[0]["picture"]
-    display = conformal.CcmDisplay.from_sets(sets, y, guess, index=CENTRE, alpha=ALPHAS[CENTRE]).plot()
+    display = CcmDisplay.from_sets(sets, y, guess, index=CENTRE, alpha=ALPHAS[CENTRE]).plot()
     counts = conformal.ccm(sets)
     numbers = {"correlation": counts.correlation()[CENTRE], "counts": counts.G[CENTRE], "n": counts.n[CENTRE]}
     numbers |= {"confusion": display.confusion, "coverage": display.coverage, "rows_by_size": display.sizes}

@@ -11,6 +11,7 @@ from cmfast import contingency, metrics
 from cmfast._core.annotations import Floats
 from cmfast._pages.parts import Claim
 from cmfast._reproduce.contingency._training import EASY, HARD, ContingencySettings, train_and_record
+from cmfast.results import LearningPath
 
 PRINTED = 1.68e-47
 NAMES = {"0 and 1": EASY, "3 and 8": HARD}
@@ -21,7 +22,7 @@ class Runs(NamedTuple):
 
     matrices: np.ndarray
     """(runs, epochs, 2, 2)"""
-    path: contingency.LearningPath[Floats]
+    path: LearningPath[Floats]
     error: np.ndarray
     """1 less the balanced accuracy after the last epoch."""
 

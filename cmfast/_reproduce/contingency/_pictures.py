@@ -10,7 +10,7 @@ from cmfast._pages.parts import Picture
 from cmfast._pages.pictures import make_picture
 from cmfast._reproduce.contingency import _costs, _epochs, _paths, _roc, _surfaces
 from cmfast._reproduce.contingency._table import AGNOSTIC, METRICS, OTHERS
-from cmfast.contingency import PathDisplay, SurfaceDisplay
+from cmfast.display import PathDisplay, SurfaceDisplay
 
 KEPT = 21  # nodes a side of the surfaces that are written down
 

@@ -8,6 +8,7 @@ from cmfast import contingency, metrics
 from cmfast._pages.parts import Claim
 from cmfast._reproduce.contingency._space import MOST_ROUNDING
 from cmfast._reproduce.contingency._training import HARD, ContingencySettings, ScoreNetwork, choose_images
+from cmfast.results import Hull
 
 LOOKED_AT = 12  # epochs: a network that still errs
 DEAR = np.array([[0.0, 1.0], [5.0, 0.0]])  # a miss costs five false alarms
@@ -22,7 +23,7 @@ class Scores(NamedTuple):
     y: np.ndarray
     rates: np.ndarray
     """(thresholds, 2): true negative and true positive rate."""
-    hull: contingency.Hull
+    hull: Hull
     r: float
 
 

@@ -304,6 +304,6 @@ def _compute_delta_intervals(M: np.ndarray, settings: DemoSettings) -> tuple[np.
     parts[np.arange(len(cells)), cells] = round(2 / settings.smoothing)
     parts[-2:] = 1
     strata = np.arange(len(parts)) >= len(cells)
-    options: dict[str, Any] = {"clustered": True, "strata": strata, "level": settings.interval}
+    options: dict[str, Any] = {"clusters": True, "strata": strata, "confidence_level": settings.interval}
     found = cmfast.uncertainty.interval(parts.reshape(-1, *M.shape), of="bi", method="normal", **options)
     return np.maximum(found.low, 0.0), found.high

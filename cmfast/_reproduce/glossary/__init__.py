@@ -42,7 +42,7 @@ def reproduce(*, quick: bool, progress: Progress, n: int | None = None) -> Repro
         ),
         claims=claims,
         sections=sections,
-        settings={"quick": quick, "n": n, "n_replicates": replicates},
+        settings={"quick": quick, "n": n, "n_resamples": replicates},
         pages={"grades_report.html": page},
         reduced=f"{n:,} samples and {replicates:,} draws in place of {SAMPLES:,} and {GLOSSARY_REPLICATES:,}",
         timings=timings,

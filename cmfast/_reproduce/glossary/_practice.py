@@ -24,7 +24,7 @@ def draw_triple_cells() -> list[Section]:
     }
     pictures = []
     for name, (M, classes) in shown.items():
-        picture = display.ConfusionDisplay.from_matrix(M, class_names=classes).plot(text="triple")
+        picture = display.ConfusionDisplay.from_matrix(M, display_labels=classes).plot(text="triple")
         numbers = {
             "classes": classes,
             "counts": M,
@@ -56,7 +56,7 @@ def judge_hierarchy() -> tuple[list[Claim], list[Section]]:
         f"called intact or back; accuracy {right / total:.3f} by defect, {stays / total:.3f} by category",
         numbers,
     )
-    picture = display.ConfusionDisplay.from_matrix(M, class_names=list(names)).plot(text="triple")
+    picture = display.ConfusionDisplay.from_matrix(M, display_labels=list(names)).plot(text="triple")
     return [claim], [
         make_figure_section(
             "Defects by category", [make_picture("categories", picture.figure_, numbers, "four categories")]
@@ -70,7 +70,7 @@ def compare_checkpoints() -> list[Section]:
     shares = [np.asarray(cmfast.normalize(M, "row")) for M in (given.DEFECTS, early)]
     change = shares[0] - shares[1]
     picture = display.ConfusionDisplay.compare(
-        given.DEFECTS, early, normalize="row", class_names=given.DEFECT_NAMES
+        given.DEFECTS, early, normalize="row", display_labels=given.DEFECT_NAMES
     ).plot()
     off = np.where(np.eye(len(change), dtype=bool), 0, change)
     worst = np.argsort(off, axis=None, kind="stable")[:5]
@@ -191,7 +191,9 @@ def judge_snippet() -> tuple[list[Claim], list[Section]]:
             {"example": bare},
         ),
     ]
-    picture = display.ConfusionDisplay.from_matrix(given.GRADES, normalize="row", class_names=given.GRADE_NAMES).plot()
+    picture = display.ConfusionDisplay.from_matrix(
+        given.GRADES, normalize="row", display_labels=given.GRADE_NAMES
+    ).plot()
     shown = make_picture(
         "colours", picture.figure_, {"shares": metrics.confusion_fractions(given.GRADES)}, "grades by row"
     )
@@ -199,9 +201,9 @@ def judge_snippet() -> tuple[list[Claim], list[Section]]:
     return claims, [make_figure_section("Colours", [shown], after=[said])]
 
 
-def report(n_replicates: int) -> str:
+def report(n_resamples: int) -> str:
     """Return the recommended report of the grades, with all counts as samples."""
     truth, guess = np.divmod(np.repeat(np.arange(given.GRADES.size), given.GRADES.ravel()), len(given.GRADES))
     names = np.array(given.GRADE_NAMES)
     title = "Grades of runway pavement"
-    return cmfast.report(names[truth], names[guess], labels=names, title=title, n_replicates=n_replicates).html
+    return cmfast.report(names[truth], names[guess], labels=names, title=title, n_resamples=n_resamples).html

@@ -5,22 +5,22 @@ from cmfast._reproduce._reproduction import Progress, Reproduction
 SEED, RANKING_REPLICATES = 0, 20_000
 
 
-def reproduce(*, quick: bool, progress: Progress, n_replicates: int | None = None) -> Reproduction:
+def reproduce(*, quick: bool, progress: Progress, n_resamples: int | None = None) -> Reproduction:
     """Recompute the tables, the interval widths at three sizes, and the comparisons of teams."""
     from cmfast._pages.parts import Table
     from cmfast._reproduce._reproduction import make_figure_section, measure_time
     from cmfast._reproduce.uncertainty import _claims, _pictures, _ranking, _teams
 
-    settings = {"quick": quick, "n_replicates": n_replicates or (2000 if quick else RANKING_REPLICATES), "seed": SEED}
+    settings = {"quick": quick, "n_resamples": n_resamples or (2000 if quick else RANKING_REPLICATES), "seed": SEED}
     timings: dict[str, float] = {}
     tick = progress("uncertainty", "parts")
     widths: _claims.Widths = {}
     with measure_time(timings, "widths"):
         for k, scheme in enumerate(("expected_rounded", "multinomial")):
-            widths[scheme] = {n: _teams.compute_widths(scheme, n, settings["n_replicates"], SEED) for n in _teams.SIZES}
+            widths[scheme] = {n: _teams.compute_widths(scheme, n, settings["n_resamples"], SEED) for n in _teams.SIZES}
             tick(k + 1, 3)
     with measure_time(timings, "differences"):
-        found = _ranking.compute_differences(settings["n_replicates"], SEED)
+        found = _ranking.compute_differences(settings["n_resamples"], SEED)
         tick(3, 3)
     claims = [
         *_claims.claim_table(),
@@ -71,6 +71,6 @@ def reproduce(*, quick: bool, progress: Progress, n_replicates: int | None = Non
         ],
         settings=settings,
         numbers={"differences": [d._asdict() for d in found]},
-        reduced=f"{settings['n_replicates']:,} draws instead of {RANKING_REPLICATES:,}",
+        reduced=f"{settings['n_resamples']:,} draws instead of {RANKING_REPLICATES:,}",
         timings=timings,
     )

@@ -49,7 +49,7 @@ def couple_teams(A: np.ndarray, B: np.ndarray, pairing: str) -> np.ndarray:
 
 
 def draw_replicates(
-    A: np.ndarray, B: np.ndarray, pairing: str, n_replicates: int, rng: int
+    A: np.ndarray, B: np.ndarray, pairing: str, n_resamples: int, rng: int
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return bootstrap matrices of both teams from the same resampled cells; undetected cells are left out."""
     T = couple_teams(A, B, pairing)
@@ -57,19 +57,19 @@ def draw_replicates(
     square = np.zeros(side * side)
     square[: T.size] = T.ravel()
     draws = uncertainty.resample(
-        square.reshape(side, side), n_replicates=n_replicates, n=int(A.sum()), rng=rng, on_failure="ignore"
+        square.reshape(side, side), n_resamples=n_resamples, n=int(A.sum()), rng=rng, on_failure="ignore"
     )
-    tables = np.asarray(draws).reshape(n_replicates, -1)[:, : T.size].reshape(n_replicates, *T.shape)
+    tables = np.asarray(draws).reshape(n_resamples, -1)[:, : T.size].reshape(n_resamples, *T.shape)
     return tables.sum(axis=3)[..., 1:], tables.sum(axis=2)[..., 1:]
 
 
-def compute_differences(n_replicates: int, rng: int) -> list[Difference]:
+def compute_differences(n_resamples: int, rng: int) -> list[Difference]:
     """Return the differences of all pairs of teams, with intervals."""
     out = []
     whole = _teams.TEAMS[:, 1:]
     for pairing in PAIRINGS:
         for a, b in combinations(range(len(whole)), 2):
-            both = draw_replicates(whole[a], whole[b], pairing, n_replicates, rng)
+            both = draw_replicates(whole[a], whole[b], pairing, n_resamples, rng)
             for kind in _teams.KINDS:
                 exact = [_teams.compute_metrics(_teams.normalize_kind(M[:, 1:], kind)) for M in (whole[a], whole[b])]
                 found = [_teams.compute_metrics(_teams.normalize_kind(M, kind)) for M in both]

@@ -86,9 +86,9 @@ def average_first_two(M: Any) -> np.ndarray:
     return f1
 
 
-def compute_widths(scheme: Any, n: int, n_replicates: int, rng: int) -> dict[str, dict[str, float]]:
+def compute_widths(scheme: Any, n: int, n_resamples: int, rng: int) -> dict[str, dict[str, float]]:
     """Return, by kind and metric, the largest 2.5 to 97.5 percentile width over the teams."""
-    drawn = uncertainty.resample(COUNTS, MISSED, n_replicates=n_replicates, scheme=scheme, n=n, rng=rng)
+    drawn = uncertainty.resample(COUNTS, MISSED, n_resamples=n_resamples, scheme=scheme, n=n, rng=rng)
     out = {}
     for kind in KINDS:
         M = normalize_kind(drawn, kind)

@@ -32,7 +32,7 @@ COMMANDS = {
     "normalize": Command(
         "normalise a file of confusion matrices", "matrices.npy -o bi.npy --method bi --smoothing 0.5"
     ),
-    "resample": Command("bootstrap a file of confusion matrices", "matrices.npy -o replicates.npy --replicates 2000"),
+    "resample": Command("bootstrap a file of confusion matrices", "matrices.npy -o replicates.npy --resamples 2000"),
     "ipf": Command(
         "scale a table to margins over any of its axes",
         "table.npy --margin 0,1:rows.npy --margin 2:depth.npy -o out.npy",

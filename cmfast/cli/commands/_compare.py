@@ -17,7 +17,8 @@ from cmfast.cli._parser import Parser, misuse
 from cmfast.cli._printing import describe_group, format_table, single
 from cmfast.cli._result import Result
 from cmfast.metrics._report import format_policy
-from cmfast.uncertainty import Comparison, McNemar, PairedCounts
+from cmfast.results import Comparison, McNemar
+from cmfast.uncertainty import PairedCounts
 from cmfast.uncertainty._compare import CompareTest
 from cmfast.uncertainty._comparison import DECIDES, OPTIONS
 
@@ -40,9 +41,9 @@ def add_options(parser: Parser) -> None:
     add_common(parser, "--cluster", help=what)
     add_common(parser, "--header")
     add_common(parser, "--only", help=f"these metrics (default: {', '.join(NAMES)})")
-    add_common(parser, "--level")
+    add_common(parser, "--confidence-level")
     what = "number of bootstrap replicates, and of random permutations if there are too many; default 10000"
-    add_common(parser, "--replicates", help=what)
+    add_common(parser, "--resamples", help=what)
     what = "p-value from permuting the two predictions of a sample (default), or from the interval"
     parser.add_argument("--test", choices=get_args(CompareTest), default="permutation", help=what)
     add_common(parser, "--seed")
@@ -77,7 +78,12 @@ def run(args: argparse.Namespace) -> Result:
     groups, T = _count(args, table)
     if args.only and not table.has_order:
         warn_of_order(names, table.labels)
-    options = {"test": args.test, "level": args.level, "n_replicates": args.replicates, "rng": args.seed}
+    options = {
+        "test": args.test,
+        "confidence_level": args.confidence_level,
+        "n_resamples": args.resamples,
+        "rng": args.seed,
+    }
     options |= {"undefined": args.undefined, "num_threads": args.threads}
     metrics = compute(cmfast.uncertainty.compare, T, names, **options)
     compared = Compared(table.labels, groups, T, metrics, compute(cmfast.uncertainty.mcnemar, T))
@@ -135,7 +141,7 @@ def _verdict(args: argparse.Namespace, compared: Compared, at: tuple[int, ...]) 
         return f"Undefined or one per class: {right}."
     chance = np.asarray(one.p_value)[at]
     low, high = (np.asarray(end)[at] for end in (one.low, one.high))
-    interval = f"{100 * args.level:g} % between {low:+.4f} and {high:+.4f}, p {chance:.3g}{one.parting(at)}"
+    interval = f"{100 * args.confidence_level:g} % between {low:+.4f} and {high:+.4f}, p {chance:.3g}{one.parting(at)}"
     if one.verdict(at) not in HIGHER:
         return f"No difference in {one.name} that could not be chance ({interval}): {right}."
     higher, lower = (first, second) if one.verdict(at) == HIGHER[0] else (second, first)
@@ -165,8 +171,8 @@ def _metadata(args: argparse.Namespace, compared: Compared) -> dict[str, Any]:
         "undefined": args.undefined,
         "method": one.method,
         "test": one.test,
-        "level": one.level,
-        "replicates": args.replicates,
+        "confidence_level": one.confidence_level,
+        "resamples": args.resamples,
         "seed": args.seed,
         **({"by": single(args.by), "groups": parts} if args.by else parts[0]),
     }

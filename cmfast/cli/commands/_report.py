@@ -32,8 +32,8 @@ def add_options(parser: Parser) -> None:
     parser.add_argument("--scores", type=Path, metavar="P", help=what)
     parser.add_argument("--title", metavar="TEXT", help="title of the page")
     add_common(parser, "--smoothing", type=positive_number, help="bi: a number added to every cell")
-    add_common(parser, "--level")
-    add_common(parser, "--replicates", help="number of bootstrap replicates for intervals, default 10000")
+    add_common(parser, "--confidence-level")
+    add_common(parser, "--resamples", help="number of bootstrap replicates for intervals, default 10000")
     add_common(parser, "--seed", "--threads")
     add_output(parser, "html file for the page", required=True)
 
@@ -51,7 +51,12 @@ def run(args: argparse.Namespace) -> Result:
     if args.by:
         groups = [np.array(values)[codes] for values, codes in table.others]
         options["groups"] = dict(zip(args.by, groups, strict=True))
-    options |= {"labels": labels, "level": args.level, "n_replicates": args.replicates, "rng": args.seed}
+    options |= {
+        "labels": labels,
+        "confidence_level": args.confidence_level,
+        "n_resamples": args.resamples,
+        "rng": args.seed,
+    }
     options |= {"smoothing": args.smoothing, "num_threads": args.threads}
     title = args.title or f"Confusion report: {args.input.name}"
     page = compute(cmfast.report, y, dict(zip(args.pred, predictions, strict=True)), title=title, **options)

@@ -35,7 +35,7 @@ def add_options(parser: Parser) -> None:
     add_common(parser, "--cells")
     add_output(parser, "npy file (..., N, C, C) for the replicates", required=True)
     many = "replicates per matrix, default 1000"
-    parser.add_argument("--replicates", type=natural_number, default=1000, metavar="N", help=many)
+    parser.add_argument("--resamples", type=natural_number, default=1000, metavar="N", help=many)
     scheme = "what is resampled: all cells, the cells of each row, or only the class counts; default multinomial"
     parser.add_argument("--scheme", choices=get_args(Scheme), default="multinomial", help=scheme)
     size = "samples per replicate, default: the total of the matrix; with --n matrices may hold shares"
@@ -52,17 +52,17 @@ def run(args: argparse.Namespace) -> Result:
     M = _read_counts(args)
     check_matrices(args.input, M.shape, M.dtype, square=True)
     status = np.zeros(math.prod(M.shape[:-2]), np.int8)
-    shape = (*M.shape[:-2], args.replicates, *M.shape[-2:])
+    shape = (*M.shape[:-2], args.resamples, *M.shape[-2:])
     with replace_file(target, force=args.force) as file:
         write_npy(file, shape, _draw(args, M, status))
     with caller.set_task(CALLED):
         why = partial(explain_failure, M, None, args.scheme)
         failures.report(status.reshape(M.shape[:-2]), "warn", failed="matrices not resampled", why=why)
     failed = int(np.count_nonzero(status))
-    names = ("replicates", "scheme", "n", "seed")
+    names = ("resamples", "scheme", "n", "seed")
     requested = {name: getattr(args, name) for name in names}
     metadata = {"output": str(args.output), "shape": list(shape), **requested, "failed": failed}
-    drawn = f"{args.replicates:,} replicates of {count_matrices(len(status))} {shape[-2]} x {shape[-1]}"
+    drawn = f"{args.resamples:,} replicates of {count_matrices(len(status))} {shape[-2]} x {shape[-1]}"
     line = f"{_screen.shown(args.output)}: {drawn}, {args.scheme}, seed {args.seed}"
     return Result(metadata, [line], failed=failed > 0)
 
@@ -78,10 +78,10 @@ def _read_counts(args: argparse.Namespace) -> np.ndarray:
 
 def _draw(args: argparse.Namespace, M: np.ndarray, status: np.ndarray) -> Iterator[np.ndarray]:
     """Yield the replicates block by block; write the status of every matrix into `status`."""
-    options: dict[str, Any] = {"n_replicates": args.replicates, "scheme": args.scheme, "rng": args.seed}
+    options: dict[str, Any] = {"n_resamples": args.resamples, "scheme": args.scheme, "rng": args.seed}
     options |= {"num_threads": args.threads, **select_options(args, "n")}
     show, done = bar(args, "resample", "matrices"), 0
-    for block in tables.MatrixBlocks(M, block_bytes(args) // args.replicates):
+    for block in tables.MatrixBlocks(M, block_bytes(args) // args.resamples):
         end = done + len(block)
         with part_of_batch(CALLED, done, len(block)):
             drawn, status[done:end] = compute_with_status(cmfast.uncertainty.resample, block, **options)

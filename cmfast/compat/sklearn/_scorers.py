@@ -26,7 +26,6 @@ def make_scorer(
     *,
     labels: ArrayLike | None = None,
     undefined: Undefined = "present",
-    positive: int = 1,
     pos_label: Any = None,
 ) -> Any:
     """Return a scikit-learn scorer of a metric of cmfast, given by name.
@@ -40,10 +39,9 @@ def make_scorer(
         Classes in order, including those that a fold may lack; default: the labels that occur, sorted.
     undefined : {"present", "nan", "strict", "zero", "one"} or float
         The value of 0/0, as for :func:`cmfast.metrics.compute`.
-    positive : {1, 0}
-        Index of the positive class of two, for binary metrics.
     pos_label : label, optional
-        Label of the positive class, instead of `positive`; one of `labels` if these are given. A fold may lack it.
+        Label of the positive class of two; one of `labels` if these are given. A fold may lack it. Default: the second
+        of two texts, 1 of 0 and 1, or of -1 and 1.
 
     Returns
     -------
@@ -77,7 +75,7 @@ def make_scorer(
     if labels is not None and pos_label is not None:
         _find_positive(pos_label, labels)
     options = {"metric": name, "labels": labels, "undefined": undefined}
-    options |= {"positive": positive, "pos_label": pos_label}
+    options |= {"pos_label": pos_label}
     return sklearn.metrics.make_scorer(compute_value, greater_is_better=form.metric.name not in LOSSES, **options)
 
 
@@ -88,7 +86,6 @@ def compute_value(
     metric: MetricName,
     labels: Any = None,
     undefined: Undefined = "present",
-    positive: int = 1,
     pos_label: Any = None,
     sample_weight: ArrayLike | None = None,
 ) -> float:
@@ -102,6 +99,7 @@ def compute_value(
     if table is None:
         given = f"none of them, but {validate.format_value(known)}"
         validate.refuse("y_true", f"of the labels {validate.format_value(classes)}", given)
+    positive = 1
     if pos_label is not None:
         if labels is None and len(known) < 2:  # a fold may lack a class
             classes = known if pos_label in known else [*known, pos_label]
@@ -113,7 +111,7 @@ def compute_value(
         full = np.zeros((len(classes), len(classes)), table.dtype)
         full[np.ix_(places, places)] = table
         table = full
-    return float(metrics.compute(table, metric, undefined=undefined, positive=positive))
+    return float(metrics.compute(table, metric, undefined=undefined, pos_label=positive))
 
 
 def _validate_labels(labels: Any) -> list[Any] | None:

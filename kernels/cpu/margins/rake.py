@@ -11,12 +11,13 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu.margins.records import design as designs
+from cmfast.kernels.cpu.margins.records.distances import DISTANCES
 from cmfast.kernels.cpu.margins.records.newton import solve_dual
 from cmfast.kernels.cpu.margins.records.newton_system import is_large
 from cmfast.kernels.cpu.margins.records.passes import DesignProducts
 from cmfast.kernels.cpu.margins.records.search import RakingProblem, compute_residual
 from cmfast.kernels.shared import margins_layout as _layout
-from cmfast.kernels.shared.margins import LEAST_MARGIN_RESIDUAL, METHODS, MOST_MARGIN_PASSES, RAKING, TRUNCATED
+from cmfast.kernels.shared.margins import LEAST_MARGIN_RESIDUAL, MOST_MARGIN_PASSES
 from cmfast.kernels.shared.scaling import FLOOR_LINES, last_width
 from cmfast.kernels.status import INVALID, LIMIT_ONLY, MAX_ITER, OK, UNDETERMINED
 
@@ -83,16 +84,16 @@ def _make_problem(records, K, method, importance, tol, max_iter, num_threads):
     n, low, high = records.n_rows, records.low, records.high
     if len(low) != len(high):
         low, high = (np.broadcast_to(bound, n).copy() for bound in (low, high))
-    rule = METHODS[method]
-    if rule == TRUNCATED and not low.any() and np.isinf(high).all():
-        rule = RAKING
+    distance = DISTANCES[method]
+    if distance.clipped and not low.any() and np.isinf(high).all():
+        distance = DISTANCES["raking"]
     return RakingProblem(
         records.rows,
         designs.index_margins(records.layout, K),
         low,
         high,
         designs.expand_importances(importance, records.layout, K),
-        rule,
+        distance,
         max(tol, LEAST_MARGIN_RESIDUAL * max(1.0, n / FLOOR_LINES)),
         last_width(tol),
         MOST_MARGIN_PASSES if max_iter is None else max_iter,

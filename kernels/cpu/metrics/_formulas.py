@@ -1,9 +1,13 @@
-"""Formulas of all metrics, evaluated for eight matrices at a time from the sums of ``_derived_tables``.
+"""Values of all metrics, evaluated for eight matrices at a time from the sums of ``_derived_tables``.
 
 Codes are those of ``kernels/shared/metrics.py``; `rows` and `params` are those of a plan. A 0/0 stays NaN until the
 step that writes or reduces it replaces it by the plan's fill value. Loops over classes are inside the choice of a
 formula, never around it.
 """
+
+from collections import namedtuple
+from types import FunctionType
+from typing import Any, cast
 
 import numpy as np
 
@@ -41,23 +45,13 @@ from cmfast.kernels.cpu.metrics._derived_tables import (
     WRONG_MASS,
 )
 from cmfast.kernels.cpu.metrics._margins import AGAIN_LINE, ORDERED_LINE, SIZE_LINE, STATUS_LINE
-from cmfast.kernels.shared.metrics import Mode, Over, Step, Total, Value
+from cmfast.kernels.shared import metric_formulas
+from cmfast.kernels.shared.metrics import Mode, Over, Step, Total
 from cmfast.kernels.status import OK
 
 # Codes as plain integers, for comparisons in kernels; the last code of each kind is the final `else`.
 EACH, REDUCE = int(Step.EACH), int(Step.REDUCE)
 STEP_TOTAL, HARMONIC = int(Step.TOTAL), int(Step.HARMONIC)
-RECALL, PRECISION, FBETA = int(Value.RECALL), int(Value.PRECISION), int(Value.FBETA)
-JACCARD, SPECIFICITY, NPV = int(Value.JACCARD), int(Value.SPECIFICITY), int(Value.NPV)
-OVR_ACCURACY, OVR_BALANCED = int(Value.ACCURACY), int(Value.BALANCED_ACCURACY)
-OVR_GEOMETRIC, OVR_TAU = int(Value.GEOMETRIC_MEAN), int(Value.TAU)
-FALSE_POSITIVE, FALSE_NEGATIVE = int(Value.FALSE_POSITIVE), int(Value.FALSE_NEGATIVE)
-FALSE_DISCOVERY, FALSE_OMISSION = int(Value.FALSE_DISCOVERY), int(Value.FALSE_OMISSION)
-POSITIVE_LIKELIHOOD, NEGATIVE_LIKELIHOOD = int(Value.POSITIVE_LIKELIHOOD), int(Value.NEGATIVE_LIKELIHOOD)
-ODDS, FOWLKES_MALLOWS = int(Value.ODDS), int(Value.FOWLKES_MALLOWS)
-TSS, HEIDKE = int(Value.TSS), int(Value.HEIDKE)  # chance-corrected values begin at TSS
-GILBERT, DOOLITTLE = int(Value.GILBERT), int(Value.DOOLITTLE)
-MARKEDNESS = int(Value.MARKEDNESS)
 MEAN, WEIGHTED, MIN = int(Over.MEAN), int(Over.WEIGHTED), int(Over.MIN)
 ADJUSTED, PICK, MICRO = int(Over.ADJUSTED), int(Over.PICK), int(Over.MICRO)
 TAU_WEIGHTED = int(Over.TAU_WEIGHTED)
@@ -67,6 +61,41 @@ PEIRCE, LINEAR, QUADRATIC = int(Total.PEIRCE), int(Total.KAPPA_LINEAR), int(Tota
 GERRITY, ERROR = int(Total.GERRITY), int(Total.ERROR)
 SCOTT_PI, GWET_AC1, KRIPPENDORFF = int(Total.SCOTT_PI), int(Total.GWET_AC1), int(Total.KRIPPENDORFF)
 DEFINED = int(Mode.DEFINED)
+FIRST_CORRECTED = int(metric_formulas.Value.TSS)
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _cap_at_one(x):
+    """Return `x`, but at most 1; NaN stays."""
+    return where(x > 1.0, 1.0, x)
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _clamp_to_one(x):
+    """Return `x`, but at most 1 and at least -1; NaN stays."""
+    x = where(x > 1.0, 1.0, x)
+    return where(x < -1.0, -1.0, x)
+
+
+@jit(inner=True, borrows=True)
+def apply_degenerate_limits(truth, prediction, x):
+    """Return a correlation `x`, but 0 if one margin is degenerate (its limit) and NaN if both are."""
+    none_true, none_predicted = truth == 0.0, prediction == 0.0
+    return where(none_true & none_predicted, np.nan, where(none_true | none_predicted, 0.0, x))
+
+
+_FUNCTIONS = {
+    "sqrt": sqrt,
+    "cap_at_one": _cap_at_one,
+    "clamp_to_one": _clamp_to_one,
+    "apply_degenerate_limits": apply_degenerate_limits,
+}
+_rate, _correct_for_chance = (
+    jit(inner=True, inline=True, borrows=True)(
+        FunctionType(formula.__code__, formula.__globals__ | _FUNCTIONS, formula.__name__)
+    )
+    for formula in (metric_formulas.rate, metric_formulas.correct_for_chance)
+)
 
 
 @jit(inner=True, inline=True, borrows=True)
@@ -82,11 +111,10 @@ def make_values(plan, S, C):
         square, weighs, fill = beta * beta, rows[v, 3] > 0, 0.0 if choose else params[rows[v, 6], 0]
         total, weighted, weights, members = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
         for k in range(C):
-            x = (
-                _evaluate_corrected_value(code, S, C, k)
-                if code >= TSS
-                else _evaluate_plain_value(code, square, S, C, k)
-            )
+            if code >= FIRST_CORRECTED:
+                x = _correct_for_chance(code, _load_table(S, C, k))
+            else:
+                x = _evaluate_rate(code, square, S, C, k)
             store(S, at + SINGLE + k, x)
             defined = x == x  # noqa: PLR0124 - NaN alone is not
             member = load(S, MEMBER * C + k)
@@ -104,94 +132,37 @@ def make_values(plan, S, C):
         store(S, at + WEIGHT, weights)
 
 
-@jit(inner=True, inline=True, borrows=True)
-def _evaluate_plain_value(code, square, S, C, k):
-    """Return a per-class value without chance correction (recall, specificity, ...) for class `k`."""
-    if code == RECALL:
-        return load(S, HIT * C + k)
-    if code == SPECIFICITY:
-        return load(S, REJECT * C + k)
-    if code == OVR_BALANCED:
-        return (load(S, HIT * C + k) + load(S, REJECT * C + k)) * 0.5
-    if code == OVR_GEOMETRIC:
-        return sqrt(load(S, HIT * C + k) * load(S, REJECT * C + k))
-    if code == OVR_TAU:
-        missed, false = 1.0 - load(S, HIT * C + k), 1.0 - load(S, REJECT * C + k)
-        return 1.0 - sqrt((missed * missed + false * false) * 0.5)
-    if code == OVR_ACCURACY:
-        return (load(S, DIAGONAL * C + k) + load(S, REJECTED * C + k)) / load(S, TABLES * C + TOTAL_MASS)
-    return _evaluate_ratio(code, square, S, k, C)
-
-
-@jit(inner=True, borrows=True)
-def _evaluate_ratio(code, square, S, line, step):
-    """Return the ratio `code` of one 2x2 table, whose entries are in lines ``table * step + line``."""
-    d, t, p = load(S, DIAGONAL * step + line), load(S, ROW * step + line), load(S, COL * step + line)
-    missed, false = load(S, MISSED * step + line), load(S, FALSE * step + line)
-    not_true, not_predicted = load(S, NOT_TRUE * step + line), load(S, NOT_PREDICTED * step + line)
-    rejected = load(S, REJECTED * step + line)
-    above, below = d, t  # the recall
-    if code == PRECISION:
-        below = p
-    elif code == FBETA:
-        above, below = (1.0 + square) * d, square * t + p
-    elif code == JACCARD:
-        below = t + false
-    elif code == SPECIFICITY:
-        above, below = rejected, not_true
-    elif code == NPV:
-        above, below = rejected, not_predicted
-    elif code == FALSE_POSITIVE:
-        above, below = false, not_true
-    elif code == FALSE_NEGATIVE:
-        above = missed
-    elif code == FALSE_DISCOVERY:
-        above, below = false, p
-    elif code == FALSE_OMISSION:
-        above, below = missed, not_predicted
-    # Ratios of ratios: products of small cells would leave the range of float64.
-    elif code == POSITIVE_LIKELIHOOD:
-        above, below = d / t, false / not_true
-    elif code == NEGATIVE_LIKELIHOOD:
-        above, below = missed / t, rejected / not_true
-    elif code == ODDS:
-        above, below = (d / missed) * (rejected / false), splat(1.0)
-    elif code == FOWLKES_MALLOWS:
-        above, below = sqrt((d / t) * (d / p)), splat(1.0)
-    return above / below
+_Table = cast(Any, namedtuple("_Table", (*metric_formulas.ENTRIES, *metric_formulas.DERIVED)))
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _evaluate_corrected_value(code, S, C, k):
-    """Return a chance-corrected value of class `k` (TSS, Heidke, Gilbert, MCC, ...)."""
-    covariance, t, not_true = load(S, COVARIANCES * C + k), load(S, ROW * C + k), load(S, NOT_TRUE * C + k)
-    truth, p, not_predicted = t * not_true, load(S, COL * C + k), load(S, NOT_PREDICTED * C + k)
-    above, below = covariance, truth
-    if code == HEIDKE:
-        above, below = 2.0 * covariance, t * not_predicted + p * not_true
-    elif code == MARKEDNESS:
-        below = p * not_predicted
-    elif code == GILBERT:
-        d, false = load(S, DIAGONAL * C + k), load(S, FALSE * C + k)
-        below = d * load(S, REJECTED * C + k) + false * (d + not_true)
-        below = below + load(S, TABLES * C + TOTAL_MASS) * load(S, MISSED * C + k)
-    elif code == DOOLITTLE:
-        above, below = covariance * covariance, truth * (p * not_predicted)
-    elif code > MARKEDNESS:
-        below = sqrt(truth * (p * not_predicted))
-    value = above / below
-    value = where(value > 1.0, 1.0, value)  # rounding alone can exceed one; NaN stays
-    if code > DOOLITTLE:
-        value = where(value < -1.0, -1.0, value)
-    determined = code == DOOLITTLE or code > MARKEDNESS
-    return _apply_degenerate_limits(truth, p * not_predicted, value) if determined else value
+def _load_table(S, C, k):
+    """Return the 2x2 table of class `k`."""
+    t, not_true = load(S, ROW * C + k), load(S, NOT_TRUE * C + k)
+    p, not_predicted = load(S, COL * C + k), load(S, NOT_PREDICTED * C + k)
+    return _Table(
+        load(S, DIAGONAL * C + k), t, p, load(S, TABLES * C + TOTAL_MASS), load(S, MISSED * C + k),
+        load(S, FALSE * C + k), not_true, not_predicted, load(S, REJECTED * C + k), load(S, HIT * C + k),
+        load(S, REJECT * C + k), load(S, COVARIANCES * C + k), t * not_true, p * not_predicted,
+    )  # fmt: skip
 
 
 @jit(inner=True, borrows=True)
-def _apply_degenerate_limits(truth, prediction, x):
-    """Return a correlation `x`, but 0 if one margin is degenerate (its limit) and NaN if both are."""
-    none_true, none_predicted = truth == 0.0, prediction == 0.0
-    return where(none_true & none_predicted, np.nan, where(none_true | none_predicted, 0.0, x))
+def _evaluate_rate(code, square, S, C, k):
+    """Return a value of class `k` without chance correction; the compiler decides where to inline it."""
+    return _rate(code, square, _load_table(S, C, k))
+
+
+@jit(inner=True, borrows=True)
+def _evaluate_pooled_rate(code, square, S, first):
+    """Return a value of the summed 2x2 tables, whose lines begin at `first`."""
+    d, t, none = load(S, first + DIAGONAL), load(S, first + ROW), splat(0.0)
+    not_true, rejected = load(S, first + NOT_TRUE), load(S, first + REJECTED)
+    table = _Table(
+        d, t, load(S, first + COL), t + not_true, load(S, first + MISSED), load(S, first + FALSE), not_true,
+        load(S, first + NOT_PREDICTED), rejected, d / t, rejected / not_true, none, none, none,
+    )  # fmt: skip
+    return _rate(code, square, table)
 
 
 @jit(inner=True, borrows=True)
@@ -209,8 +180,7 @@ def make_totals(sums, at, S, C, products, ordered):
         covariance = load(S, one + COVARIANCE)
         truth, prediction = load(S, one + TRUTH), load(S, one + PREDICTION)
         mcc = covariance / sqrt(truth * prediction)
-        mcc = where(mcc < -1.0, -1.0, where(mcc > 1.0, 1.0, mcc))
-        store(S, out + MCC, _apply_degenerate_limits(truth, prediction, mcc))
+        store(S, out + MCC, apply_degenerate_limits(truth, prediction, _clamp_to_one(mcc)))
         store(S, out + KAPPA, covariance / load(S, one + CHANCE))
         store(S, out + PEIRCE, covariance / truth)
         # Chance agreement from the average of both margins; numerator and denominator are scaled by 4 n^2.
@@ -273,7 +243,7 @@ def run_remaining_steps(plan, sums, at, S, C, out, first, count):
             elif code == MICRO:
                 v = rows[row, 5]
                 beta = params[rows[v, 6], 1]
-                made = _evaluate_ratio(rows[v, 1], beta * beta, S, TABLES * C + POOLED, 1)
+                made = _evaluate_pooled_rate(rows[v, 1], beta * beta, S, TABLES * C + POOLED)
             elif code == ADJUSTED:
                 members = load(S, value + MEMBERS)
                 chance = 1.0 / members

@@ -22,12 +22,12 @@ from cmfast.kernels.cpu.metrics._gradients_totals import (
     sum_margin_products,
 )
 from cmfast.kernels.cpu.metrics._margins import AGAIN_LINE, FIRST, SUMS, TOTAL_LINE
-from cmfast.kernels.shared.metrics import LINES_OF_VALUE, Mode, Over, Step, Total, Value
+from cmfast.kernels.shared.metric_formulas import Value
+from cmfast.kernels.shared.metrics import LINES_OF_VALUE, Mode, Over, Step, Total
 
 VALUE, EACH, REDUCE = int(Step.VALUE), int(Step.EACH), int(Step.REDUCE)
 STEP_TOTAL, HARMONIC = int(Step.TOTAL), int(Step.HARMONIC)
-DOOLITTLE = int(Value.DOOLITTLE)
-MARKEDNESS = int(Value.MARKEDNESS)
+FIRST_LIMITED = int(Value.DOOLITTLE)  # 0 without a derivative if one margin is degenerate
 WEIGHTED, MIN = int(Over.WEIGHTED), int(Over.MIN)
 GEOMETRIC, TAU, ADJUSTED = int(Over.GEOMETRIC), int(Over.TAU), int(Over.ADJUSTED)
 PICK, MICRO = int(Over.PICK), int(Over.MICRO)
@@ -132,7 +132,7 @@ def _differentiate_full_reduction(code, sums, at, C, V, slopes):
 def _differentiate_reduction(plan, reduction, sums, at, C, V, slopes):
     """Write the derivatives of a reduction of the class values in `V`; return its value."""
     code, pick, parameter, value, fill = reduction
-    n, limited = load(sums, at + TOTAL_LINE), value == DOOLITTLE or value > MARKEDNESS
+    n, limited = load(sums, at + TOTAL_LINE), value >= FIRST_LIMITED
     if code == PICK:
         for part in range(3):
             store(slopes, part * C + pick, load(V, pick * LINES_OF_VALUE + 1 + part))
@@ -287,7 +287,7 @@ def differentiate(plan, sums, at, C, size, S, G, T):
                 every = every & (x == x)  # noqa: PLR0124
                 if plan.mode == PRESENT:
                     every = every & ((load(sums, cell + C) > 0.0) | (load(sums, cell + 2 * C) > 0.0))
-            all_known = value < DOOLITTLE and len(plan.members) == 0 and not some(~every)
+            all_known = value < FIRST_LIMITED and len(plan.members) == 0 and not some(~every)
             continue
         if kind == EACH:
             for k in range(C):

@@ -4,24 +4,18 @@ A dual number is a tuple of a value and its derivatives in ``d``, ``t``, ``p`` a
 and total.
 """
 
-import numpy as np
+import ast
+from collections import namedtuple
+from importlib.resources import files
+from typing import Any, cast
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import load, splat, sqrt, store, where
-from cmfast.kernels.shared.metrics import LINES_OF_VALUE, Value
+from cmfast.kernels.cpu.metrics._formulas import FIRST_CORRECTED, apply_degenerate_limits
+from cmfast.kernels.shared import metric_formulas
+from cmfast.kernels.shared.metrics import LINES_OF_VALUE
 
-RECALL, PRECISION, FBETA = int(Value.RECALL), int(Value.PRECISION), int(Value.FBETA)
 LINES_OF_RATES = 8
-JACCARD, SPECIFICITY, NPV = int(Value.JACCARD), int(Value.SPECIFICITY), int(Value.NPV)
-OVR_ACCURACY, OVR_BALANCED = int(Value.ACCURACY), int(Value.BALANCED_ACCURACY)
-OVR_GEOMETRIC, OVR_TAU = int(Value.GEOMETRIC_MEAN), int(Value.TAU)
-FALSE_POSITIVE, FALSE_NEGATIVE = int(Value.FALSE_POSITIVE), int(Value.FALSE_NEGATIVE)
-FALSE_DISCOVERY, FALSE_OMISSION = int(Value.FALSE_DISCOVERY), int(Value.FALSE_OMISSION)
-POSITIVE_LIKELIHOOD, NEGATIVE_LIKELIHOOD = int(Value.POSITIVE_LIKELIHOOD), int(Value.NEGATIVE_LIKELIHOOD)
-ODDS, FOWLKES_MALLOWS = int(Value.ODDS), int(Value.FOWLKES_MALLOWS)
-TSS, HEIDKE = int(Value.TSS), int(Value.HEIDKE)  # chance-corrected values begin at TSS
-GILBERT, DOOLITTLE = int(Value.GILBERT), int(Value.DOOLITTLE)
-MARKEDNESS = int(Value.MARKEDNESS)
 
 
 # --- arithmetic of dual numbers ---------------------------------------------------------------------------------------
@@ -67,26 +61,6 @@ def _take_sqrt(x):
     return root, half * x[1], half * x[2], half * x[3], half * x[4]
 
 
-# --- values of one class ----------------------------------------------------------------------------------------------
-
-
-@jit(inner=True, borrows=True)
-def _make_dual_table(d, t, p, n):
-    """Return the entries of a class's 2x2 table as dual numbers: d, t, p, t-d, p-d, n-t, n-p, n-t-p+d."""
-    one, none = splat(1.0), splat(0.0)
-    D, T, P, N = (
-        (d, one, none, none, none),
-        (t, none, one, none, none),
-        (p, none, none, one, none),
-        (n, none, none, none, one),
-    )
-    false, not_true = _subtract(P, D), _subtract(N, T)
-    rejected = _subtract(not_true, false)
-    least = where(rejected[0] < 0.0, 0.0, rejected[0])  # rounding of fractions can go below 0
-    rejected = least, rejected[1], rejected[2], rejected[3], rejected[4]
-    return D, T, P, _subtract(T, D), false, not_true, _subtract(N, P), rejected
-
-
 @jit(inner=True, inline=True, borrows=True)
 def _divide_known(x, y, quotient, one):
     """Return the quotient of two dual numbers, given that of their values and the reciprocal of the second."""
@@ -97,6 +71,138 @@ def _divide_known(x, y, quotient, one):
         (x[3] - quotient * y[3]) * one,
         (x[4] - quotient * y[4]) * one,
     )
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _divide_by_known(x, y, one):
+    """Return the quotient of two dual numbers, given the reciprocal of the second."""
+    return _divide_known(x, y, x[0] / y[0], one)
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _subtract_from(a, x):
+    """Return a constant minus a dual number."""
+    return a - x[0], -x[1], -x[2], -x[3], -x[4]
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _keep(x):
+    """Return a dual number whose value rounding may have put out of range."""
+    return x
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _limit(truth, prediction, x):
+    """Return a correlation: with one degenerate margin 0, from every direction; with two none."""
+    return apply_degenerate_limits(truth[0], prediction[0], x[0]), x[1], x[2], x[3], x[4]
+
+
+# --- formulas on dual numbers -----------------------------------------------------------------------------------------
+
+
+# Quotients that several values of a class share, and the reciprocals of divisors.
+_SHARED = {
+    "m.d / m.t": "hit",
+    "m.missed / m.t": "miss",
+    "m.wrong / m.not_true": "fall",
+    "m.rejected / m.not_true": "reject",
+}
+_RECIPROCALS = ("t", "p", "not_true", "not_predicted")
+_ENTRIES = (*metric_formulas.ENTRIES, *metric_formulas.DERIVED, "miss", "fall", *(f"of_{x}" for x in _RECIPROCALS))
+_DualTable = cast(Any, namedtuple("_DualTable", _ENTRIES))
+
+
+class _OnDualNumbers(ast.NodeTransformer):
+    """Rewrite operators of formulas as calls of the functions above, and codes as numbers."""
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        """Replace a code by its number."""
+        owner = node.value
+        named = isinstance(owner, ast.Name) and owner.id == "Value"
+        return ast.Constant(int(metric_formulas.Value[node.attr])) if named else node
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
+        """Replace an operator by the call of a function, unless both sides are constants."""
+        if _is_constant(node):
+            return node
+        shared = _SHARED.get(ast.unparse(node))
+        if shared is not None:
+            return ast.parse(f"m.{shared}", mode="eval").body
+        left, right = self.visit(node.left), self.visit(node.right)
+        if isinstance(node.op, ast.Div):
+            below = ast.unparse(node.right).removeprefix("m.")
+            if below in _RECIPROCALS:
+                return _call("_divide_by_known", left, right, ast.parse(f"m.of_{below}", mode="eval").body)
+            return _call("_divide", left, right)
+        if isinstance(node.op, ast.Mult):
+            if _is_constant(node.left):
+                return _call("_scale", right, left)
+            return _call("_scale" if _is_constant(node.right) else "_multiply", left, right)
+        if isinstance(node.op, ast.Add):
+            return _call("_add", left, right)
+        return _call("_subtract_from" if _is_constant(node.left) else "_subtract", left, right)
+
+
+def _is_constant(node: ast.expr) -> bool:
+    """Return whether an expression has no entry of the table."""
+    return not any(isinstance(part, ast.Attribute | ast.Call) for part in ast.walk(node))
+
+
+def _call(name: str, *args: ast.expr) -> ast.expr:
+    """Return the call of a function."""
+    return ast.Call(ast.Name(name, ast.Load()), list(args), [])
+
+
+def _compile_on_dual_numbers() -> dict[str, Any]:
+    """Return the formulas, compiled on dual numbers."""
+    path = files("cmfast.kernels.shared").joinpath("metric_formulas.py")
+    tree = ast.parse(path.read_text())
+    names = metric_formulas.FORMULAS
+    formulas = [part for part in tree.body if isinstance(part, ast.FunctionDef) and part.name in names]
+    for part in formulas:
+        part.returns, part.args.args = None, [ast.arg(arg.arg) for arg in part.args.args]
+    tree.body = [*formulas]
+    code = ast.fix_missing_locations(_OnDualNumbers().visit(tree))
+    found: dict[str, Any] = {
+        "__name__": __name__, "_add": _add, "_subtract": _subtract, "_multiply": _multiply, "_divide": _divide,
+        "_divide_by_known": _divide_by_known, "_scale": _scale, "_subtract_from": _subtract_from, "sqrt": _take_sqrt,
+        "cap_at_one": _keep, "clamp_to_one": _keep, "apply_degenerate_limits": _limit,
+    }  # fmt: skip
+    exec(compile(code, str(path), "exec"), found)
+    for part in formulas:
+        found[part.name] = jit(inner=True, inline=True, borrows=True)(found[part.name])
+    return found
+
+
+_formulas = _compile_on_dual_numbers()
+_slope_rate, _slope_corrected = _formulas["slope_rate"], _formulas["correct_for_chance"]
+
+
+# --- values of one class ----------------------------------------------------------------------------------------------
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _make_dual_table(d, t, p, n, rates):
+    """Return the 2x2 table of a class, given what it shares with other values (:func:`divide_margins`)."""
+    one, none = splat(1.0), splat(0.0)
+    D, T, P, N = (
+        (d, one, none, none, none),
+        (t, none, one, none, none),
+        (p, none, none, one, none),
+        (n, none, none, none, one),
+    )
+    of_t, of_p, of_not_true, of_not_predicted, hit, miss, fall, reject = rates
+    missed, wrong, not_true, not_predicted = _subtract(T, D), _subtract(P, D), _subtract(N, T), _subtract(N, P)
+    rejected = _subtract(not_true, wrong)
+    least = where(rejected[0] < 0.0, 0.0, rejected[0])  # rounding of fractions can go below 0
+    rejected = least, rejected[1], rejected[2], rejected[3], rejected[4]
+    return _DualTable(
+        D, T, P, _add(T, not_true), missed, wrong, not_true, not_predicted, rejected, _divide_known(D, T, hit, of_t),
+        _divide_known(rejected, not_true, reject, of_not_true),
+        _subtract(_multiply(D, rejected), _multiply(missed, wrong)), _multiply(T, not_true),
+        _multiply(P, not_predicted), _divide_known(missed, T, miss, of_t),
+        _divide_known(wrong, not_true, fall, of_not_true), of_t, of_p, of_not_true, of_not_predicted,
+    )  # fmt: skip
 
 
 @jit(inner=True, borrows=True)
@@ -137,90 +243,6 @@ def _load_rates(S, line):
     )
 
 
-@jit(inner=True, inline=True, borrows=True)
-def _differentiate_ratio(code, square, d, t, p, n, rates):
-    """Return the ratio `code` of one 2x2 table and its derivatives; `square` is beta squared."""
-    D, T, P, missed, false, not_true, not_predicted, rejected = _make_dual_table(d, t, p, n)
-    of_t, of_p, of_not_true, of_not_predicted, hit, miss, fall, reject = rates
-    above, below, x, one = D, T, hit, of_t  # the recall
-    if code == PRECISION:
-        below, x, one = P, d / p, of_p
-    elif code == SPECIFICITY:
-        above, below, x, one = rejected, not_true, reject, of_not_true
-    elif code == NPV:
-        above, below, x, one = rejected, not_predicted, rejected[0] / not_predicted[0], of_not_predicted
-    elif code == FALSE_POSITIVE:
-        above, below, x, one = false, not_true, fall, of_not_true
-    elif code == FALSE_NEGATIVE:
-        above, x = missed, miss
-    elif code == FALSE_DISCOVERY:
-        above, below, x, one = false, P, false[0] / p, of_p
-    elif code == FALSE_OMISSION:
-        above, below, x, one = missed, not_predicted, missed[0] / not_predicted[0], of_not_predicted
-    elif code != RECALL:
-        if code == FBETA:
-            above, below = _scale(D, 1.0 + square), _add(_scale(T, square), P)
-        elif code == JACCARD:
-            below = _add(T, false)
-        elif code == POSITIVE_LIKELIHOOD:
-            above, below = _divide_known(D, T, hit, of_t), _divide_known(false, not_true, fall, of_not_true)
-        elif code == NEGATIVE_LIKELIHOOD:
-            above, below = _divide_known(missed, T, miss, of_t), _divide_known(rejected, not_true, reject, of_not_true)
-        elif code == ODDS:
-            above, below = _multiply(_divide(D, missed), _divide(rejected, false)), _divide_known(T, T, t / t, of_t)
-        elif code == FOWLKES_MALLOWS:
-            below = _take_sqrt(_multiply(T, P))
-        elif code == OVR_ACCURACY:
-            above, below = _add(D, rejected), _add(T, not_true)
-        x, one = above[0] / below[0], 1.0 / below[0]
-    return _divide_known(above, below, x, one)
-
-
-@jit(inner=True, inline=True, borrows=True)
-def _differentiate_rate_mean(code, d, t, p, n, rates):
-    """Return balanced accuracy, geometric mean or tau of a class's recall and specificity, with derivatives."""
-    D, T, _, missed, false, not_true, _, rejected = _make_dual_table(d, t, p, n)
-    of_t, _, of_not_true, _, hit, miss, fall, reject = rates
-    if code == OVR_TAU:
-        lost, wrong = _divide_known(missed, T, miss, of_t), _divide_known(false, not_true, fall, of_not_true)
-        away = _take_sqrt(_scale(_add(_multiply(lost, lost), _multiply(wrong, wrong)), 0.5))
-        return 1.0 - away[0], -away[1], -away[2], -away[3], -away[4]
-    found, right = _divide_known(D, T, hit, of_t), _divide_known(rejected, not_true, reject, of_not_true)
-    return _scale(_add(found, right), 0.5) if code == OVR_BALANCED else _take_sqrt(_multiply(found, right))
-
-
-@jit(inner=True, inline=True, borrows=True)
-def _differentiate_corrected_value(code, d, t, p, n):
-    """Return a chance-corrected value of a class (TSS, Heidke, MCC, ...) and its derivatives."""
-    D, T, P, missed, false, not_true, not_predicted, rejected = _make_dual_table(d, t, p, n)
-    covariance = _subtract(_multiply(D, rejected), _multiply(missed, false))
-    above, below = covariance, _multiply(T, not_true)
-    if code == HEIDKE:
-        above, below = (
-            _scale(covariance, 2.0),
-            _add(_multiply(T, not_predicted), _multiply(P, not_true)),
-        )
-    elif code == MARKEDNESS:
-        below = _multiply(P, not_predicted)
-    elif code == GILBERT:
-        below = _add(_multiply(D, rejected), _multiply(false, _add(D, not_true)))
-        below = _add(below, _multiply(_add(T, not_true), missed))
-    elif code == DOOLITTLE:
-        above, below = (
-            _multiply(covariance, covariance),
-            _multiply(below, _multiply(P, not_predicted)),
-        )
-    elif code > MARKEDNESS:
-        below = _take_sqrt(_multiply(below, _multiply(P, not_predicted)))
-    x = _divide(above, below)
-    if code != DOOLITTLE and code <= MARKEDNESS:
-        return x
-    # One degenerate margin: the limit is 0 from every direction, without a derivative. Two: no limit exists.
-    truth, prediction = T[0] * not_true[0], P[0] * not_predicted[0]
-    limit = where((truth == 0.0) & (prediction == 0.0), splat(np.nan), splat(0.0))
-    return where((truth == 0.0) | (prediction == 0.0), limit, x[0]), x[1], x[2], x[3], x[4]
-
-
 @jit(inner=True, borrows=True)
 def differentiate_class_values(code, square, sums, first, C, n, S, places):
     """Write a value of every class and its four derivatives, NaN for 0/0 or a correlation of one class alone.
@@ -232,12 +254,8 @@ def differentiate_class_values(code, square, sums, first, C, n, S, places):
     values, rates = places
     for k in range(C):
         d, t, p = load(sums, first + k), load(sums, first + C + k), load(sums, first + 2 * C + k)
-        if code >= TSS:
-            x = _differentiate_corrected_value(code, d, t, p, n)
-        elif OVR_BALANCED <= code <= OVR_TAU:
-            x = _differentiate_rate_mean(code, d, t, p, n, _load_rates(S, rates + LINES_OF_RATES * k))
-        else:
-            x = _differentiate_ratio(code, square, d, t, p, n, _load_rates(S, rates + LINES_OF_RATES * k))
+        table = _make_dual_table(d, t, p, n, _load_rates(S, rates + LINES_OF_RATES * k))
+        x = _slope_corrected(code, table) if code >= FIRST_CORRECTED else _slope_rate(code, square, table)
         line = values + LINES_OF_VALUE * k
         store(S, line, x[0])
         store(S, line + 1, x[1])

@@ -18,7 +18,8 @@ from cmfast.kernels.cpu._core.vector_functions import (
     mantissa,
 )
 from cmfast.kernels.cpu.metrics._margins import AGAIN_LINE, FIRST, ORDERED_LINE, SUMS, TOTAL_LINE
-from cmfast.kernels.shared.metrics import Mode, Over, Plan, Step, Value
+from cmfast.kernels.shared.metric_formulas import Value
+from cmfast.kernels.shared.metrics import Mode, Over, Plan, Step
 
 LINEAR_LINE, QUADRATIC_LINE, GERRITY_LINE = range(ORDERED_LINE, ORDERED_LINE + 3)
 MIN_LINE, GEOMETRIC_LINE, TAU_LINE, TAU_NORMALIZED_LINE = range(AGAIN_LINE, AGAIN_LINE + 4)

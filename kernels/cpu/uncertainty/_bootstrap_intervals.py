@@ -160,7 +160,7 @@ def _adjust_probability(share, less, acceleration):
 
 
 @jit()
-def summarize(replicates, estimate, acceleration, method, level, out, start, stop):
+def summarize(replicates, estimate, acceleration, method, confidence_level, out, start, stop):
     """Write the interval, the standard deviation and the number of undefined replicates of every row."""
     low, high, error, undefined = out
     numbers, work = np.empty(replicates.shape[1]), np.empty(replicates.shape[1])
@@ -179,7 +179,7 @@ def summarize(replicates, estimate, acceleration, method, level, out, start, sto
         for k in range(m):
             square += (numbers[k] - mean) * (numbers[k] - mean)
         error[row] = math.sqrt(square / (m - 1)) if m > 1 else np.nan
-        first, last = 0.5 * (1.0 - level), 0.5 * (1.0 + level)
+        first, last = 0.5 * (1.0 - confidence_level), 0.5 * (1.0 + confidence_level)
         if method == BCA:
             less = min(max(less / m, 0.5 / m), 1.0 - 0.5 / m) if m > 0 else 0.5  # half a replicate from 0 and 1
             first = _adjust_probability(first, less, acceleration[row])

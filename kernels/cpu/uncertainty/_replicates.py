@@ -100,7 +100,7 @@ def draw_multinomial(shares, draws, first, most, sums, start, stop):
     Return whether a total exceeds `most`; those are HUGE, int64 bits in the same lanes. `draws` is the code of a
     scheme, the number of replicates and the seed.
     """
-    scheme, n_replicates, seed = draws
+    scheme, n_resamples, seed = draws
     cells, numbers, status = shares.cells, shares.numbers, shares.status
     C = cells.shape[1]
     lines, left = np.empty((LINES, MOST_DRAWN)), np.empty(MOST_DRAWN, np.int64)
@@ -108,8 +108,8 @@ def draw_multinomial(shares, draws, first, most, sums, start, stop):
     tally = np.empty((SUMS * C + 1, MOST_DRAWN), np.int64)
     unusual, draw = False, start
     while draw < stop:
-        b, replicate = first + draw // n_replicates, draw % n_replicates
-        count = min(MOST_DRAWN, stop - draw, n_replicates - replicate)
+        b, replicate = first + draw // n_resamples, draw % n_resamples
+        count = min(MOST_DRAWN, stop - draw, n_resamples - replicate)
         tally[:] = 0
         if status[b] == OK:
             draw_rows(shares, scheme, b, replicate, seed, lines, left[:count], drawn)
@@ -131,13 +131,13 @@ def draw_multinomial(shares, draws, first, most, sums, start, stop):
 @jit()
 def draw_posterior(alpha, shares, draws, first, sums, start, stop):
     """Draw Dirichlet replicates, scaled to the total of their matrix, and write their class sums; alpha 0 stays 0."""
-    _, n_replicates, seed = draws
+    _, n_resamples, seed = draws
     total, numbers, status = shares.total, shares.numbers, shares.status
     C = alpha.shape[1]
     stream, logs, five = np.empty(6, np.uint64), np.empty((C, C)), np.empty((SUMS, C))
     for draw in range(start, stop):
         w, at = (draw - start) % WIDTH, (draw - start) // WIDTH * (FIRST + SUMS * C)
-        b, replicate = first + draw // n_replicates, draw % n_replicates
+        b, replicate = first + draw // n_resamples, draw % n_resamples
         five[:] = 0.0
         if status[b] == OK:
             begin(stream, seed, numbers[b])

@@ -39,20 +39,20 @@ def _draw_cluster_replicates(units, matrix, seed, out, start, stop):
                         here[r, cells[0, c], cells[1, c]] += drawn[r] * counts[c]
 
 
-def cluster_replicates(M, *, strata, clustered, n, n_replicates, seed, numbers=None, num_threads=None):
-    """Return replicates ``(..., n_replicates, C, C)`` of sums of matrices of clusters or strata, and the status."""
+def cluster_replicates(M, *, strata, clustered, n, n_resamples, seed, numbers=None, num_threads=None):
+    """Return replicates ``(..., n_resamples, C, C)`` of sums of matrices of clusters or strata, and the status."""
     (counts, status), batch = check_elements(M), M.shape[:-3]
     size, _, C, _ = counts.shape
-    numbers, out = number_matrices(size, numbers), np.zeros((size, n_replicates, C, C), np.int64)
+    numbers, out = number_matrices(size, numbers), np.zeros((size, n_resamples, C, C), np.int64)
     for b in range(size):
         units = make_units(counts[b], strata, n, clustered=clustered) if status[b] == OK else None
         if units is None or check_counts(counts[b], units) != OK:
             status[b] = INVALID
             continue
         drawn = (share_units(units), np.uint64(numbers[b]), np.uint64(seed), out[b])
-        seconds = n_replicates * (len(units.weights) + C * C / 8) * SECONDS_PER_DRAW
-        pool.run(_draw_cluster_replicates, drawn, n_replicates, seconds=seconds, num_threads=num_threads)
-    return out.reshape(*batch, n_replicates, C, C), status.reshape(batch)
+        seconds = n_resamples * (len(units.weights) + C * C / 8) * SECONDS_PER_DRAW
+        pool.run(_draw_cluster_replicates, drawn, n_resamples, seconds=seconds, num_threads=num_threads)
+    return out.reshape(*batch, n_resamples, C, C), status.reshape(batch)
 
 
 class Normalized(NamedTuple):

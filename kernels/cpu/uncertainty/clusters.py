@@ -131,7 +131,7 @@ def share_units(units):
     return given
 
 
-def _evaluate_replicates(units, C, plan, matrix, n_replicates, seed, num_threads):
+def _evaluate_replicates(units, C, plan, matrix, n_resamples, seed, num_threads):
     """Return the results of `plan` on every replicate of one matrix."""
     given, per_replicate = share_units(units), max(len(units.weights), 1) * SECONDS_PER_DRAW
     together = max(WIDTH, int(pool.MOMENT_SECONDS / per_replicate) // MOST_DRAWN * MOST_DRAWN)
@@ -150,7 +150,7 @@ def _evaluate_replicates(units, C, plan, matrix, n_replicates, seed, num_threads
 
     usual = 0.0, _derived_tables.largest_total(C, plan.ordered)
     cost = per_replicate / values.SECONDS_PER_SUMMED_CELL
-    return values.run(fill, (np.empty(0, np.int64),), usual, C, (1, n_replicates), cost, plan, num_threads)[:-1]
+    return values.run(fill, (np.empty(0, np.int64),), usual, C, (1, n_resamples), cost, plan, num_threads)[:-1]
 
 
 def _compute_accelerations(units, C, plan, factor, num_threads):
@@ -181,7 +181,7 @@ def _add_cells(sums, row, i, j, counts):
 
 
 def cluster_intervals(
-    M, *, strata, plan, clustered, method, level, n, n_replicates, seed, numbers=None, num_threads=None
+    M, *, strata, plan, clustered, method, confidence_level, n, n_resamples, seed, numbers=None, num_threads=None
 ):
     """Return bootstrap intervals of metrics of the sum of matrices ``(..., k, C, C)`` of clusters or strata."""
     (counts, status), batch = check_elements(M), M.shape[:-3]
@@ -190,7 +190,7 @@ def cluster_intervals(
     *made, _ = values.metrics_of_matrices(total, plan=plan, num_threads=num_threads)
     out = new_intervals(np, (np.array(e, np.float64) for e in made))
     for _, (*floats, undefined) in out:
-        undefined[...] = n_replicates
+        undefined[...] = n_resamples
         for part in floats:
             part[...] = np.nan
     numbers = number_matrices(size, numbers)
@@ -202,12 +202,12 @@ def cluster_intervals(
         factor = 1.0 if n is None or not len(units.weights) else n / units.weights.sum()
         bent = _compute_accelerations(units, C, plan, factor, num_threads) if method == "bca" else None
         position = 0
-        found = _evaluate_replicates(units, C, plan, numbers[b], n_replicates, seed, num_threads)
+        found = _evaluate_replicates(units, C, plan, numbers[b], n_resamples, seed, num_threads)
         for rows, (estimate, results) in zip(list_replicate_rows(np, found, plan), out, strict=True):
             bend = None if bent is None else bent[position : position + len(rows)]
             position += len(rows)
             here = [part[b : b + 1] for part in results]
-            summarize_rows(rows, estimate[b : b + 1], bend, method, level, here, num_threads)
+            summarize_rows(rows, estimate[b : b + 1], bend, method, confidence_level, here, num_threads)
     for estimate, (low, high, error, _) in out:
         for part in (estimate, low, high, error):
             part[status != OK] = np.nan

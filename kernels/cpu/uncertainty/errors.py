@@ -16,7 +16,8 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, floor, fma, load, splat, sqrt, store, store_row, where
 from cmfast.kernels.cpu.metrics import _gradients, _margins, _second_pass, values
 from cmfast.kernels.cpu.metrics._margins import FIRST, STATUS_LINE, SUMS, TOTAL_LINE, transpose_cells
-from cmfast.kernels.shared.metrics import ORDERED, Over, Plan, Step, Total, Value, count_slope_lines, shape_results
+from cmfast.kernels.shared.metric_formulas import Value
+from cmfast.kernels.shared.metrics import ORDERED, Over, Plan, Step, Total, count_slope_lines, shape_results
 from cmfast.kernels.status import INVALID, OK
 
 OF_TRACE = (Total.ACCURACY, Total.ERROR, Total.JACCARD_MICRO, Total.SPECIFICITY_MICRO)

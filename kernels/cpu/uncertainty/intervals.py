@@ -25,11 +25,11 @@ GAMMAS = 20  # cost of a gamma draw in binomial draws
 
 def _evaluate_in_groups(M, shares, plan, resampling, num_threads):
     """Yield the first index, the number and the evaluated replicates of one group of matrices after another."""
-    C, size, n_replicates = M.shape[-1], math.prod(M.shape[:-2]), resampling.n_replicates
+    C, size, n_resamples = M.shape[-1], math.prod(M.shape[:-2]), resampling.n_resamples
     posterior = resampling.is_posterior
     usual = values.NEAR_TOTALS if posterior else (0.0, _derived_tables.largest_total(C, plan.ordered))
     kind = np.empty(0) if posterior else np.empty(0, np.int64)
-    draws = SCHEMES.get(resampling.scheme, 0), n_replicates, resampling.seed
+    draws = SCHEMES.get(resampling.scheme, 0), n_resamples, resampling.seed
     if posterior:
         counts = np.ascontiguousarray(M, np.float64).reshape(size, C, C)
         alpha, shares = make_posterior(np, counts, resampling.prior, shares, resampling.n)
@@ -46,11 +46,11 @@ def _evaluate_in_groups(M, shares, plan, resampling, num_threads):
 
         return fill
 
-    together = max(1, MOST_REPLICATES // max(1, n_replicates * (plan.scalars + plan.tables * C)))
+    together = max(1, MOST_REPLICATES // max(1, n_resamples * (plan.scalars + plan.tables * C)))
     cost = C * (C + 1) * (GAMMAS if posterior else 1) * SECONDS_PER_DRAW / values.SECONDS_PER_SUMMED_CELL
     for first in range(0, size, together):
         count = min(together, size - first)
-        found = values.run(filler(first), (kind,), usual, C, (count, n_replicates), cost, plan, num_threads)
+        found = values.run(filler(first), (kind,), usual, C, (count, n_resamples), cost, plan, num_threads)
         yield first, count, found[:-1]
 
 
@@ -74,18 +74,20 @@ def _compute_accelerations(cells, first, count, rows, plan, num_threads):
     return out
 
 
-def summarize_rows(rows, estimate, acceleration, method, level, out, num_threads):
+def summarize_rows(rows, estimate, acceleration, method, confidence_level, out, num_threads):
     """Write the ``IntervalResults`` of a metric for each row of replicates; only BCa needs an acceleration."""
     bends = np.zeros(0) if acceleration is None else acceleration
     results = tuple(part.reshape(-1) for part in out)
-    given = (rows, estimate.reshape(-1), bends, METHODS[method], float(level), results)
+    given = (rows, estimate.reshape(-1), bends, METHODS[method], float(confidence_level), results)
     pool.run(summarize, given, len(rows), seconds=rows.size * SECONDS_PER_QUANTILE, num_threads=num_threads)
 
 
-def metric_intervals(M, *, plan, method, level, scheme, n, prior, n_replicates, seed, numbers=None, num_threads=None):
+def metric_intervals(
+    M, *, plan, method, confidence_level, scheme, n, prior, n_resamples, seed, numbers=None, num_threads=None
+):
     """Return estimate, interval, standard error and undefined replicates of each metric in turn; the status."""
     C, batch = M.shape[-1], M.shape[:-2]
-    size, resampling = math.prod(batch), Resampling(scheme, n, prior, n_replicates, seed)
+    size, resampling = math.prod(batch), Resampling(scheme, n, prior, n_resamples, seed)
     *made, status = values.metrics_of_matrices(M.reshape(size, C, C), plan=plan, num_threads=num_threads)
     out, cells = new_intervals(np, made), None
     if method == "bca":
@@ -102,7 +104,7 @@ def metric_intervals(M, *, plan, method, level, scheme, n, prior, n_replicates, 
             bends = _compute_accelerations(cells, first, count, resampling.fixes_rows, plan, num_threads)
         for replicates, bend, (estimate, results) in zip(rows, bends, out, strict=True):
             here = [part[some] for part in results]
-            summarize_rows(replicates, estimate[some], bend, method, level, here, num_threads)
+            summarize_rows(replicates, estimate[some], bend, method, confidence_level, here, num_threads)
     status = np.maximum(status, shares.status)
     for estimate, (low, high, error, _) in out:
         for part in (estimate, low, high, error):
@@ -110,17 +112,17 @@ def metric_intervals(M, *, plan, method, level, scheme, n, prior, n_replicates, 
     return *flatten_intervals(out, batch), status.reshape(batch)
 
 
-def metric_draws(M, *, plan, scheme, n, prior, n_replicates, seed, numbers=None, num_threads=None):
+def metric_draws(M, *, plan, scheme, n, prior, n_resamples, seed, numbers=None, num_threads=None):
     """Return the metrics of every bootstrap replicate, along the last axis; and the status."""
     C, batch = M.shape[-1], M.shape[:-2]
-    resampling = Resampling(scheme, n, prior, n_replicates, seed)
+    resampling = Resampling(scheme, n, prior, n_resamples, seed)
     shares = compute_shares(M, None, n=n, rounded=False, numbers=numbers, num_threads=num_threads)
     parts = _evaluate_in_groups(M, shares, plan, resampling, num_threads)
-    out = gather_draws(np, parts, plan, (math.prod(batch), C, n_replicates))
+    out = gather_draws(np, parts, plan, (math.prod(batch), C, n_resamples))
     return (*(part.reshape(*batch, *part.shape[1:]) for part in out), shares.status.reshape(batch))
 
 
-def replicate_intervals(R, estimate, acceleration=None, *, method, level, num_threads=None):
+def replicate_intervals(R, estimate, acceleration=None, *, method, confidence_level, num_threads=None):
     """Return interval ends, standard error and undefined replicates of every cell of replicates ``(..., k, R, C)``.
 
     BCa has an acceleration for every cell; no other method needs one.
@@ -130,5 +132,5 @@ def replicate_intervals(R, estimate, acceleration=None, *, method, level, num_th
     rows = rows if rows.flags.writeable else rows.copy()  # writable: one array type for kernels
     [(values, out)] = new_intervals(np, [np.array(estimate, np.float64)])
     bends = None if acceleration is None else np.array(acceleration, np.float64).reshape(-1)
-    summarize_rows(rows, values, bends, method, level, out, num_threads)
+    summarize_rows(rows, values, bends, method, confidence_level, out, num_threads)
     return tuple(out)

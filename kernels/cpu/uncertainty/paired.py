@@ -23,7 +23,7 @@ NO_COUNTS = np.empty(0, np.int64)
 
 
 @jit()
-def _draw_paired_sums(units, ordered, n_replicates, streams, sums, tally, start, stop):
+def _draw_paired_sums(units, ordered, n_resamples, streams, sums, tally, start, stop):
     """Draw replicates `start` to `stop`, counted over all groups, and write both classifiers' class sums.
 
     `streams` is the seed and the number of the first group. `tally` has MOST_DRAWN values for each of 10 C sums, for
@@ -36,8 +36,8 @@ def _draw_paired_sums(units, ordered, n_replicates, streams, sums, tally, start,
     left, drawn, samples = np.empty(MOST_DRAWN, np.int64), np.empty(MOST_DRAWN, np.int64), np.empty(MOST_DRAWN)
     draw = start
     while draw < stop:
-        group, replicate = draw // n_replicates, draw % n_replicates
-        n = min(MOST_DRAWN, stop - draw, n_replicates - replicate)
+        group, replicate = draw // n_resamples, draw % n_resamples
+        n = min(MOST_DRAWN, stop - draw, n_resamples - replicate)
         more = samples[:n]
         tally[: 2 * SUMS * C + 1] = 0.0
         for stratum in range(groups[group], groups[group + 1]):
@@ -70,7 +70,7 @@ def _write_pair(tally, C, r, total, sums, at, w):
 
 def paired_replicates(
     shares, groups, starts, totals, bounds, cells, counts,
-    *, plan, n_classes, n_replicates, seed, before=0, num_threads=None,
+    *, plan, n_classes, n_resamples, seed, before=0, num_threads=None,
 ):  # fmt: skip
     """Run `plan` on both matrices of every replicate of every group: scalars (G, B, 2), per-class results, status.
 
@@ -92,10 +92,10 @@ def paired_replicates(
                 pool.checkpoint()
             part = sums[(2 * first - start) // WIDTH * lines :]
             last = min(first + together, stop // 2)
-            _draw_paired_sums(tuple(units), plan.ordered, n_replicates, streams, part, tally, first, last)
+            _draw_paired_sums(tuple(units), plan.ordered, n_resamples, streams, part, tally, first, last)
         repeat_lanes(sums, lines, stop - start)
         return False
 
     usual = 0.0, _derived_tables.largest_total(C, plan.ordered)
     cost = per_replicate / (2 * values.SECONDS_PER_SUMMED_CELL)
-    return values.run(fill, (NO_COUNTS,), usual, C, (G, n_replicates, 2), cost, plan, num_threads)
+    return values.run(fill, (NO_COUNTS,), usual, C, (G, n_resamples, 2), cost, plan, num_threads)

@@ -89,7 +89,7 @@ def draw_rows(shares, scheme, b, replicate, seed, lines, left, drawn):
 
 
 @jit()
-def _draw_replicates(shares, scheme, n_replicates, seed, out, start, stop):
+def _draw_replicates(shares, scheme, n_resamples, seed, out, start, stop):
     """Draw replicates `start` to `stop`, numbered matrix by matrix, from conditional probabilities, into `out`."""
     cells, rates, numbers, status = shares.cells, shares.rates, shares.numbers, shares.status
     C = cells.shape[1]
@@ -97,8 +97,8 @@ def _draw_replicates(shares, scheme, n_replicates, seed, out, start, stop):
     drawn, row = np.empty((C, MOST_DRAWN), np.int64), np.empty((C, MOST_DRAWN), np.int64)
     draw = start
     while draw < stop:
-        b, replicate = draw // n_replicates, draw % n_replicates
-        count = min(MOST_DRAWN, stop - draw, n_replicates - replicate)
+        b, replicate = draw // n_resamples, draw % n_resamples
+        count = min(MOST_DRAWN, stop - draw, n_resamples - replicate)
         here = out[draw : draw + count]
         draw += count
         if status[b] != OK:
@@ -138,18 +138,18 @@ def compute_shares(M, missed, *, n, rounded, numbers, num_threads):
     return shares
 
 
-def resample(M, missed, *, n_replicates, scheme, n, seed, numbers=None, num_threads=None):
+def resample(M, missed, *, n_resamples, scheme, n, seed, numbers=None, num_threads=None):
     """Return bootstrap replicates (int64) of every matrix, as an axis before the last two; and the status."""
     batch, C = M.shape[:-2], M.shape[-1]
     size, code = math.prod(batch), SCHEMES[scheme]
     shares = compute_shares(M, missed, n=n, rounded=code == ROUNDED, numbers=numbers, num_threads=num_threads)
-    out = np.empty((size * n_replicates, C, C), np.int64)
+    out = np.empty((size * n_resamples, C, C), np.int64)
     seconds = len(out) * (C * SECONDS_PER_DRAW + C * C * (SECONDS_PER_SHARE if code == ROUNDED else SECONDS_PER_DRAW))
     pool.run(
         _draw_replicates,
-        (shares, code, n_replicates, np.uint64(seed), out),
+        (shares, code, n_resamples, np.uint64(seed), out),
         len(out),
         seconds=seconds,
         num_threads=num_threads,
     )
-    return out.reshape(*batch, n_replicates, C, C), shares.status.reshape(batch)
+    return out.reshape(*batch, n_resamples, C, C), shares.status.reshape(batch)

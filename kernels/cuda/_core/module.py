@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 
-from cmfast.kernels.shared import metrics, scaling
+from cmfast.kernels.cuda._core import formulas
+from cmfast.kernels.shared import metric_formulas, metrics, scaling
 from cmfast.kernels.status import Status
 
 _PACKAGE = "cmfast.kernels.cuda"
@@ -57,7 +58,8 @@ _CELL_SLOPES, _CLUSTERS = "uncertainty/cell_slopes.cuh", "uncertainty/clusters.c
 _INVERSE = "uncertainty/inverse.cuh"
 _DRAWS, _SUMS, _ORDERED_KEYS = "uncertainty/draws.cuh", "uncertainty/sums.cuh", "_core/ordered_keys.cuh"
 _SHARE, _PRODUCT = "conformal/share.cuh", "metrics/long_product.cuh"
-_SLOPES = (_PRODUCT, "metrics/class_slopes.cuh", "metrics/total_slopes.cuh", "metrics/slopes.cuh")
+_FORMULAS = "shared/metric_formulas.py"  # as C++
+_SLOPES = (_PRODUCT, "metrics/class_slopes.cuh", _FORMULAS, "metrics/total_slopes.cuh", "metrics/slopes.cuh")
 _LARGE = (
     "scaling/block_group.cuh",
     "scaling/tile.cuh",
@@ -71,7 +73,7 @@ HEADERS = {
     "conformal/thresholds": (_ORDERED_KEYS,),
     "margins/launch": (_NEWTON, "margins/table.cuh", "margins/infeasibility.cuh", "margins/newton.cuh"),
     "metrics/gradient": _SLOPES,
-    "metrics/values": (_PRODUCT,),
+    "metrics/values": (_PRODUCT, "metrics/quotients.cuh", _FORMULAS),
     "scaling/gradient": (_ZEROS, _RULES, _NEWTON, *_TILE),
     "scaling/gradient_single": (_QUICK, _ALONE),
     "scaling/group": (_RULES, _NEWTON, _QUICK),
@@ -125,7 +127,7 @@ def assemble_source(topic: str) -> str:
     """
     folder = files(_PACKAGE)
     defines = [f"#define CM_{status.name} {status.value}" for status in Status]
-    for codes in (metrics.Step, metrics.Value, metrics.Over, metrics.Total, metrics.Mode):
+    for codes in (metrics.Step, metric_formulas.Value, metrics.Over, metrics.Total, metrics.Mode):
         defines += [f"#define CM_{codes.__name__.upper()}_{code.name} {code.value}" for code in codes]
     defines += [f"#define CM_{name} {value!r}" for name, value in vars(scaling).items() if type(value) in (int, float)]
     defines += [f"#define CM_THREADS {THREADS}", f"#define CM_TABLE_ROWS {TABLE_ROWS}"]
@@ -133,7 +135,8 @@ def assemble_source(topic: str) -> str:
     defines += [f"#define CM_{name} {value}" for name, value in getattr(launcher, "DEFINES", {}).items()]
     parts = [*defines]
     for name in ("_core/prelude.cuh", *HEADERS.get(topic, ()), f"{topic}.cu"):
-        parts += [f'#line 1 "{name}"', folder.joinpath(*name.split("/")).read_text()]
+        text = formulas.render() if name == _FORMULAS else folder.joinpath(*name.split("/")).read_text()
+        parts += [f'#line 1 "{name}"', text]
     return "\n".join(parts)
 
 

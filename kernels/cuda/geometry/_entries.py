@@ -68,28 +68,14 @@ def make_entries(keys: Any, bits: int, order: Any = None) -> Entries:
     return Entries(order, runs, keys, keys & ((1 << bits) - 1), xp.concatenate([first, end]), cells)
 
 
-class Sides(NamedTuple):
-    """Label and prediction histograms of runs, the first run of each cell, and the cell of each run."""
-
-    labels: Entries
-    predictions: Entries
-    first: Any
-    cell: Any
-
-    @property
-    def mixed(self) -> Any:
-        """Return which cells have at least two labels and two predictions."""
-        return (self.labels.sizes > 1) & (self.predictions.sizes > 1)
-
-
-def make_sides(keys: Any, half: int) -> Sides:
+def make_sides(keys: Any, half: int) -> tuple[Entries, Entries]:
     """Return label and prediction histograms of runs with `keys`, ``cell, label, prediction``; synchronises."""
     cells, prediction = keys >> (2 * half), keys & ((1 << half) - 1)
     first = _run_length.find_starts(cells)
     number = _run_length.number_runs(first, len(keys))
     # The cell's index takes fewer bits to sort than its key.
     order = _run_length.argsort(number << half | prediction, len(first) << half)
-    return Sides(make_entries(keys >> half, half), make_entries(cells << half | prediction, half, order), first, number)
+    return make_entries(keys >> half, half), make_entries(cells << half | prediction, half, order)
 
 
 class CommonEntries(NamedTuple):

@@ -68,19 +68,41 @@ class GridPoints(NamedTuple):
         return NAMES[self.X.dtype]
 
 
-def find_index_ranges(points: GridPoints) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-    """Return ``(low, extent, n_kept)`` of the grid indices over the points that have a cell; synchronises."""
-    n, m = points.X.shape
-    if n == 0:
-        return (0,) * m, (0,) * m, 0
-    xp, rows = library(points.X), count_row_blocks(n)
+IndexRanges = tuple[tuple[int, ...], tuple[int, ...], int]  # lowest indices, extents, number of points with a cell
+
+
+def find_ranges(labels: Sequence[Any], points: GridPoints, spread: Any = None) -> tuple[tuple[int, int], IndexRanges]:
+    """Return the range of one or two arrays of labels, and that of the grid indices of points; synchronises once."""
+    known, narrow = derive_index_ranges(points, spread), len(points.X) and all(y.dtype != np.uint64 for y in labels)
+    xp, queued = library(points.X), []
+    if labels and narrow:
+        queued.append(_queue_label_range(labels))
+    if known is None and len(points.X):
+        queued.append(_queue_index_ranges(points))
+    found = xp.concatenate(queued).get().tolist() if queued else []  # synchronises
+    if labels and narrow:
+        (low, high), found = found[:2], found[2:]
+    else:
+        low, high = _find_wide_label_range(labels)
+    return (low, high), known or _make_index_ranges(found, points.X.shape[1])
+
+
+def _queue_index_ranges(points: GridPoints) -> Any:
+    """Return, on the device, the least and the largest grid indices over points that have a cell, and their number."""
+    (n, m), xp = points.X.shape, library(points.X)
+    rows = count_row_blocks(n)
     low, high, kept = xp.empty((rows, m), np.int64), xp.empty((rows, m), np.int64), xp.empty(rows, np.uint64)
     _RANGES.launch(
         (points.kind,), rows, shared=TABLE_ROWS, **points.arguments, out_low=low, out_high=high, out_kept=kept
     )
     found = xp.empty(2 * m + 1, np.int64)
     found[:m], found[m : 2 * m], found[2 * m] = low.min(axis=0), high.max(axis=0), kept.sum()
-    *extremes, number = found.get().tolist()  # synchronises
+    return found
+
+
+def _make_index_ranges(found: list[int], m: int) -> IndexRanges:
+    """Return the ranges from the numbers of `_queue_index_ranges`, none without points."""
+    *extremes, number = found or [0]
     if not number:
         return (0,) * m, (0,) * m, 0
     return *_make_ranges(extremes[:m], extremes[m:]), number
@@ -91,8 +113,8 @@ def _make_ranges(low: Sequence[int], high: Sequence[int]) -> Ranges:
     return tuple(low), tuple(b - a + 1 for a, b in zip(low, high, strict=True))
 
 
-def derive_index_ranges(points: GridPoints, spread: Any) -> tuple[tuple[int, ...], tuple[int, ...], int] | None:
-    """Return what `find_index_ranges` does from the extremes of the coordinates, as indices grow with them.
+def derive_index_ranges(points: GridPoints, spread: Any) -> IndexRanges | None:
+    """Return the ranges of the indices from the extremes of the coordinates, as indices grow with them.
 
     None without extremes, or if some finite points are too far from the origin to have a cell.
     """
@@ -106,20 +128,22 @@ def derive_index_ranges(points: GridPoints, spread: Any) -> tuple[tuple[int, ...
     return *_make_ranges(*(np.floor(x).astype(np.int64).tolist() for x in (low, high))), spread.n
 
 
-def find_label_range(*labels: Any) -> tuple[int, int]:
-    """Return the smallest and the largest of one or two arrays of labels, (0, -1) if empty; synchronises."""
-    xp, n = library(labels[0]), len(labels[0])
-    if not n:
+def _find_wide_label_range(labels: Sequence[Any]) -> tuple[int, int]:
+    """Return the range of labels that int64 may not hold, (0, -1) without any; synchronises."""
+    if not (labels and len(labels[0])):
         return 0, -1
-    if any(y.dtype == np.uint64 for y in labels):  # values above 2**63 would be read as negative
-        return min(int(y.min()) for y in labels), max(int(y.max()) for y in labels)
+    return min(int(y.min()) for y in labels), max(int(y.max()) for y in labels)
+
+
+def _queue_label_range(labels: Sequence[Any]) -> Any:
+    """Return, on the device, the smallest and the largest of one or two arrays of labels."""
+    xp, n = library(labels[0]), len(labels[0])
     given, kind = _make_label_arguments(labels)
     found = xp.asarray(np.array([np.iinfo(np.int64).max, np.iinfo(np.int64).min]))
     _LABELS.launch(
         (kind,), count_row_blocks(n), shared=batches.team_scratch(str(THREADS)), **given, n=n, out_found=found
     )
-    low, high = found.get().tolist()
-    return low, high
+    return found
 
 
 def _make_label_arguments(labels: Sequence[Any]) -> tuple[dict[str, Any], str]:

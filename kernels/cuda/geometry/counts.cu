@@ -291,6 +291,96 @@ __global__ void cmfast_gcm_sums(const i64* __restrict__ keys, const i64* __restr
     if (to[k]) atomicAdd(&out[k], to[k]);
 }
 
+// Points of every cell, whose keys (cell, label, prediction) begin at first[k]. Added up over cells, from out[1] on:
+// points of cells with one key; of cells with one label or one prediction; and, of other cells, pairs of a label and a
+// prediction. In a cell of up to CM_SMALL_CELL_KEYS keys a thread finds the distinct predictions, beyond that a block,
+// by a bit each in shared memory, `words` of 32 at a time.
+__global__ void cmfast_cell_shapes_cells(const i64* __restrict__ keys, const i64* __restrict__ counts, i64 n_keys,
+                                         const i64* __restrict__ first, i64 n, int half, int n_classes, int words,
+                                         i64* __restrict__ out_points, u64* out) {
+  CM_DYN_SMEM(u64, part);                         // of block reductions
+  u64* met = part + CM_THREADS / 32;              // points of a large cell
+  int* number = reinterpret_cast<int*>(met + 1);  // of large cells; of labels and predictions of one
+  int* large = number + 4;                        // large cells of the tile
+  int* seen = large + CM_THREADS;                 // bits of predictions
+  const int me = threadIdx.x;
+  const i64 mask = (i64(1) << half) - 1, window = i64(32) * words;
+  u64 pure = 0, unmixed = 0, pairs = 0;
+  const auto add = [&](i64 size, u64 points, u64 labels, u64 predictions) {
+    if (size == 1) pure += points;
+    if (labels > 1 && predictions > 1)
+      pairs += labels * predictions;
+    else
+      unmixed += points;
+  };
+  const auto begins_label = [&](i64 k, i64 begin) { return k == begin || keys[k - 1] >> half != keys[k] >> half; };
+  if (me == 0) *met = number[1] = number[2] = 0;
+  for (int k = me; k < words; k += CM_THREADS) seen[k] = 0;
+  for (i64 base = i64(blockIdx.x) * CM_THREADS; base < n; base += i64(gridDim.x) * CM_THREADS) {
+    if (me == 0) number[0] = 0;
+    __syncthreads();
+    const auto end_of = [&](i64 cell) { return cell + 1 < n ? first[cell + 1] : n_keys; };
+    if (base + me < n) {
+      const i64 begin = first[base + me], end = end_of(base + me);
+      if (end - begin > CM_SMALL_CELL_KEYS) {
+        large[atomicAdd(&number[0], 1)] = me;
+      } else {
+        u64 points = 0, labels = 0, predictions = 0;
+        for (i64 k = begin; k < end; ++k) {
+          points += u64(counts[k]);
+          labels += begins_label(k, begin);
+          bool fresh = true;
+          for (i64 l = begin; l < k; ++l) fresh &= ((keys[l] ^ keys[k]) & mask) != 0;
+          predictions += fresh;
+        }
+        out_points[base + me] = i64(points);
+        add(end - begin, points, labels, predictions);
+      }
+    }
+    __syncthreads();
+    const int larger = number[0];
+    for (int u = 0; u < larger; ++u) {
+      const i64 cell = base + large[u], begin = first[cell], end = end_of(cell);
+      u64 points = 0;
+      int labels = 0, predictions = 0;
+      for (i64 low = 0; low < n_classes; low += window) {
+        for (i64 k = begin + me; k < end; k += CM_THREADS) {
+          if (low == 0) {
+            points += u64(counts[k]);
+            labels += begins_label(k, begin);
+          }
+          const i64 place = (keys[k] & mask) - low;
+          if (place < 0 || place >= window) continue;
+          const int bit = int(1u << (place & 31));
+          predictions += !(atomicOr(&seen[place >> 5], bit) & bit);
+        }
+        __syncthreads();
+        for (int k = me; k < words; k += CM_THREADS) seen[k] = 0;
+        __syncthreads();
+      }
+      atomicAdd(met, points);
+      atomicAdd(&number[1], labels);
+      atomicAdd(&number[2], predictions);
+      __syncthreads();
+      if (me == 0) {
+        out_points[cell] = i64(*met);
+        add(end - begin, *met, u64(number[1]), u64(number[2]));
+        *met = number[1] = number[2] = 0;
+      }
+      __syncthreads();
+    }
+    __syncthreads();  // all have read how many cells are large
+  }
+  pure = team_sum<CM_THREADS>(pure);
+  unmixed = team_sum<CM_THREADS>(unmixed);
+  pairs = team_sum<CM_THREADS>(pairs);
+  if (me == 0) {
+    atomicAdd(&out[1], pure);
+    atomicAdd(&out[2], unmixed);
+    atomicAdd(&out[3], pairs);
+  }
+}
+
 // Sums of min(L, P) over pairs of entries of two histograms in the same cell, per pair of tags: the entries of cell
 // l_cells[k] start at l_first, those of p_cells[k] likewise. W threads per cell.
 template <int W, bool HELD>

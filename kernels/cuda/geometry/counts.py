@@ -12,7 +12,7 @@ from cmfast.kernels.cuda import counting
 from cmfast.kernels.cuda._core import batches, sorting
 from cmfast.kernels.cuda._core.module import SHARED, THREADS, Kernel, library
 from cmfast.kernels.cuda.geometry import _keys, _run_length, _weights
-from cmfast.kernels.cuda.geometry._entries import SMALL_CELL_KEYS, make_sides
+from cmfast.kernels.cuda.geometry._entries import SMALL_CELL_KEYS
 from cmfast.kernels.shared.geometry_keys import (
     NAMED_POSITIONS,
     KeyLayout,
@@ -28,7 +28,8 @@ RUNS = 1 << 6  # runs per thread when counting in shared memory
 
 _PAIRS = Kernel("geometry/counts", "cmfast_pair_counts_add", (("0",), ("1",)))
 _NUMBER = Kernel("geometry/counts", "cmfast_cell_counts_number", registers=32)
-KERNELS = (_PAIRS, _NUMBER)
+_SHAPES = Kernel("geometry/counts", "cmfast_cell_shapes_cells")
+KERNELS = (_PAIRS, _NUMBER, _SHAPES)
 # Summary values per table of weights; keys of a thread in a tile; keys of a small cell.
 DEFINES = {
     "SUMMARY_NUMBERS": len(_weights.NOTHING),
@@ -37,19 +38,21 @@ DEFINES = {
 }
 
 
-def _check_labels(limit: int | None, **labels: Any) -> tuple[int | None, Outside | None]:
-    """Return the number of classes, inferred if `limit` is None, and labels out of range; synchronises."""
-    low, most = _keys.find_label_range(*labels.values())
+def _measure(
+    points: _keys.GridPoints, limit: int | None, spread: Any = None, **labels: Any
+) -> tuple[int | None, Outside | None, _keys.IndexRanges]:
+    """Return the number of classes, inferred if `limit` is None, labels out of range, index ranges; synchronises."""
+    (low, most), indices = _keys.find_ranges(list(labels.values()), points, spread)
     if low < 0 or (limit is not None and most >= limit):
-        return limit, find_outside(library(next(iter(labels.values()))), limit, **labels)
-    return most + 1 if limit is None else limit, None
+        return limit, find_outside(library(points.X), limit, **labels), indices
+    return most + 1 if limit is None else limit, None, indices
 
 
 def _compute_keys(
-    points: _keys.GridPoints, labels: list[Any], half: int, ranges: Ranges | None = None, spread: Any = None
+    points: _keys.GridPoints, labels: list[Any], half: int, indices: _keys.IndexRanges, ranges: Ranges | None = None
 ) -> tuple[Any, KeyLayout, int, tuple[int, ...]]:
     """Return ``(keys, layout, n_dropped, first_dropped)``; points without a cell have the largest key."""
-    low, extent, kept = _keys.derive_index_ranges(points, spread) or _keys.find_index_ranges(points)
+    low, extent, kept = indices
     bits = half * len(labels)
     found = widen(KeyLayout(low, extent, None), ranges, bits)
     if fits(extent, bits):
@@ -92,12 +95,12 @@ def cell_counts(
     caller knows them: then no pass finds the range of the indices.
     """
     del num_threads
-    n_classes, outside = _check_labels(n_classes, y_true=y_true, y_pred=y_pred)
+    points = _keys.GridPoints.create(X, origin, inverse)
+    n_classes, outside, indices = _measure(points, n_classes, spread, y_true=y_true, y_pred=y_pred)
     if outside is not None:
         return None, None, None, None, outside
     assert n_classes is not None
-    points = _keys.GridPoints.create(X, origin, inverse)
-    keys, found, n_dropped, first = _compute_keys(points, [y_true, y_pred], bits_of(n_classes), ranges, spread)
+    keys, found, n_dropped, first = _compute_keys(points, [y_true, y_pred], bits_of(n_classes), indices, ranges)
     keys, counts = _count_keys(keys, n_dropped, found.n_keys(2 * bits_of(n_classes)))
     if progress is not None:
         progress(len(X), len(X))
@@ -147,20 +150,24 @@ def pair_counts(keys: Any, counts: Any, *, n_classes: int, num_threads: int | No
 
 
 def cell_shapes(keys: Any, counts: Any, *, n_classes: int) -> tuple[Any, Any, Any]:
-    """Return ``(sizes, number, totals)``: cells by size; cells, points in pure and in unmixed cells, mixed pairs."""
+    """Return ``(sizes, number, totals)``: cells by size; cells, points in pure and in unmixed cells, mixed pairs.
+
+    Synchronises twice, for the number of cells and for that of their sizes.
+    """
     xp, half = library(keys), bits_of(n_classes)
     if not len(keys):
         return xp.zeros(0, np.int64), xp.zeros(0, np.int64), xp.zeros(4, np.int64)
-    labels, predictions, first, _ = found = make_sides(keys, half)
-    points = _run_length.sum_segments(counts, first)
-    alone = _run_length.run_lengths(first, len(keys)) == 1
-    pairs = xp.where(found.mixed, labels.sizes * predictions.sizes, 0)
-    out = xp.empty(4, np.int64)
-    out[0] = len(first)
-    for k, each in enumerate((xp.where(alone, points, 0), xp.where(found.mixed, 0, points), pairs), 1):
-        out[k] = each.sum()
+    first = _run_length.find_starts(keys >> (2 * half))
+    n, out = len(first), xp.zeros(4, np.uint64)
+    out[0] = n
+    points, fixed = xp.empty(n, np.int64), batches.team_scratch(str(THREADS)) + 8 + 4 * (4 + THREADS)
+    words = min(-(-n_classes // 32), (SHARED - fixed) // 4)
+    _SHAPES.launch(
+        (), batches.item_blocks(n), shared=fixed + 4 * words, keys=keys, counts=counts, n_keys=len(keys), first=first,
+        n=n, half=half, n_classes=n_classes, words=words, out_points=points, out=out,
+    )  # fmt: skip
     points.sort()
-    return *_run_length.encode_runs(points), out
+    return *_run_length.encode_runs(points), out.view(np.int64)
 
 
 def sparse_histogram(
@@ -176,16 +183,12 @@ def sparse_histogram(
 ) -> tuple[Any, ...]:
     """Sum `weights` (None: ones) per (cell, group), as a sparse histogram; synchronises."""
     del num_threads
-    if groups is None:
-        n_groups = 1
-    else:
-        n_groups, outside = _check_labels(n_groups, groups=groups)
-        if outside is not None:
-            return None, None, None, None, None, outside
+    points, labels = _keys.GridPoints.create(X, origin, inverse), {} if groups is None else {"groups": groups}
+    n_groups, outside, indices = _measure(points, n_groups if labels else 1, **labels)
+    if outside is not None:
+        return None, None, None, None, None, outside
     assert n_groups is not None
-    points = _keys.GridPoints.create(X, origin, inverse)
-    labels = [] if groups is None else [groups]
-    keys, found, n_dropped, first = _compute_keys(points, labels, bits_of(n_groups))
+    keys, found, n_dropped, first = _compute_keys(points, list(labels.values()), bits_of(n_groups), indices)
     status, n_keys = None, found.n_keys(bits_of(n_groups) * len(labels))
     if weights is None:
         keys, values = _count_keys(keys, n_dropped, n_keys)

@@ -23,7 +23,7 @@ def gcm(
 ) -> tuple[Any, ...]:
     """Return the geometric confusion matrices for W tables of weights (C, C), with bounds; synchronises.
 
-    Bounds are returned for any `bounded`. Multi-limb sums are (K, C, C).
+    Bounds are returned for any `bounded`. Multi-limb sums are (K, C, C). The status, which the host knows, is there.
     """
     del bounded, num_threads
     xp = library(keys)
@@ -47,7 +47,7 @@ def gcm(
             rows, columns = (_weights.propagate_carries(exact.sum(axis=axis), form.width) for axis in (2, 1))
             for k, total in enumerate((G[w], exact, _weights.find_minima(rows, columns))):
                 out[k, w] = _weights.convert_limb_sums(_weights.propagate_carries(total, form.width), form)
-    status = xp.asarray(np.array([INVALID if form is None else OK for form in forms], np.int8))
+    status = np.array([INVALID if form is None else OK for form in forms], np.int8)
     error = xp.asarray(np.array([np.nan if form is None else form.error for form in forms], np.float64))
     return out[0], out[1], out[2], error, status
 
@@ -59,7 +59,7 @@ def _compute_sums(keys: Any, counts: Any, fixed: list[_weights.WeightTable], sha
         if form is None:
             out.append(xp.zeros(shape, np.int64))
         elif form.width:
-            labels, predictions = sides = sides or make_sides(keys, half)[:2]
+            labels, predictions = sides = sides or make_sides(keys, half)
             masses = _weights.weigh_runs(keys, counts, half, q)
             L, P = (_weights.sum_heights(side, masses, form.width) for side in sides)
             out.append(_entries.sum_wide_minima(labels, L, predictions, P, shape[0]))
@@ -75,7 +75,7 @@ def cell_excess(
     del num_threads
     xp, (n_weights, n_classes, _) = library(keys), W.shape
     half, mask = bits_of(n_classes), (1 << bits_of(n_classes)) - 1
-    both = make_sides(keys, half)[:2]
+    both = make_sides(keys, half)
     every = xp.arange(len(both[0].cells))
     own = (keys >> half & mask) * n_classes + (keys & mask)
     E, scores = xp.empty((n_weights, n_classes**2), np.float64), xp.empty((len(share), n_weights), np.float64)

@@ -14,6 +14,8 @@ __device__ __forceinline__ Dual operator-(const Dual& a, const Dual& b) {
 __device__ __forceinline__ Dual operator*(const Dual& a, double b) {
   return {a.x * b, a.d * b, a.t * b, a.p * b, a.n * b};
 }
+__device__ __forceinline__ Dual operator*(double a, const Dual& b) { return b * a; }
+__device__ __forceinline__ Dual operator-(double a, const Dual& b) { return {a - b.x, -b.d, -b.t, -b.p, -b.n}; }
 __device__ __forceinline__ Dual operator*(const Dual& a, const Dual& b) {
   return {a.x * b.x, a.d * b.x + a.x * b.d, a.t * b.x + a.x * b.t, a.p * b.x + a.x * b.p, a.n * b.x + a.x * b.n};
 }
@@ -21,125 +23,40 @@ __device__ __forceinline__ Dual operator/(const Dual& a, const Dual& b) {
   const double q = a.x / b.x, one = 1.0 / b.x;
   return {q, (a.d - q * b.d) * one, (a.t - q * b.t) * one, (a.p - q * b.p) * one, (a.n - q * b.n) * one};
 }
-__device__ __forceinline__ Dual root(const Dual& a) {
-  const double x = sqrt(a.x), half = 0.5 / x;
+__device__ __forceinline__ Dual sqrt(const Dual& a) {
+  const double x = ::sqrt(a.x), half = 0.5 / x;
   return {x, half * a.d, half * a.t, half * a.p, half * a.n};
+}
+
+__device__ __forceinline__ Dual cap_at_one(const Dual& a) { return a; }
+__device__ __forceinline__ Dual clamp_to_one(const Dual& a) { return a; }
+
+// One degenerate margin: the limit is 0 from every direction, without a derivative. Two: no limit exists.
+__device__ __forceinline__ Dual apply_degenerate_limits(const Dual& truth, const Dual& prediction, Dual a) {
+  const bool no_truth = truth.x == 0.0, no_prediction = prediction.x == 0.0;
+  if (no_truth || no_prediction) a.x = no_truth && no_prediction ? CM_NAN : 0.0;
+  return a;
 }
 
 // A 2x2 table of dual numbers: one class against the rest, or the sum of such tables.
 struct DualTable {
-  Dual d, t, p, missed, wrong, not_true, not_predicted, rejected;
+  using Real = Dual;
+  Dual d, t, p, n, missed, wrong, not_true, not_predicted, rejected;
 
   __device__ __forceinline__ DualTable(double diagonal, double row, double column, double total)
       : d{diagonal, 1.0, 0.0, 0.0, 0.0}, t{row, 0.0, 1.0, 0.0, 0.0}, p{column, 0.0, 0.0, 1.0, 0.0} {
-    const Dual n{total, 0.0, 0.0, 0.0, 1.0};
+    const Dual all{total, 0.0, 0.0, 0.0, 1.0};
     missed = t - d;
     wrong = p - d;
-    not_true = n - t;
-    not_predicted = n - p;
+    not_true = all - t;
+    not_predicted = all - p;
+    n = t + not_true;
     rejected = not_true - wrong;
     if (rejected.x < 0.0) rejected.x = 0.0;  // rounding of fractions can go below 0
   }
+  __device__ __forceinline__ Dual hit() const { return d / t; }
+  __device__ __forceinline__ Dual reject() const { return rejected / not_true; }
+  __device__ __forceinline__ Dual covariance() const { return d * rejected - missed * wrong; }
+  __device__ __forceinline__ Dual truth() const { return t * not_true; }
+  __device__ __forceinline__ Dual prediction() const { return p * not_predicted; }
 };
-
-// A ratio of one 2x2 table with its derivatives; `square` is beta squared.
-__device__ __forceinline__ Dual differentiate_ratio(const DualTable& m, int code, double square) {
-  Dual above = m.d, below = m.t;  // the recall
-  switch (code) {
-    case CM_VALUE_PRECISION: below = m.p; break;
-    case CM_VALUE_FBETA:
-      above = m.d * (1.0 + square);
-      below = m.t * square + m.p;
-      break;
-    case CM_VALUE_JACCARD: below = m.t + m.wrong; break;
-    case CM_VALUE_SPECIFICITY:
-      above = m.rejected;
-      below = m.not_true;
-      break;
-    case CM_VALUE_NPV:
-      above = m.rejected;
-      below = m.not_predicted;
-      break;
-    case CM_VALUE_FALSE_POSITIVE:
-      above = m.wrong;
-      below = m.not_true;
-      break;
-    case CM_VALUE_FALSE_NEGATIVE: above = m.missed; break;
-    case CM_VALUE_FALSE_DISCOVERY:
-      above = m.wrong;
-      below = m.p;
-      break;
-    case CM_VALUE_FALSE_OMISSION:
-      above = m.missed;
-      below = m.not_predicted;
-      break;
-    case CM_VALUE_POSITIVE_LIKELIHOOD:
-      above = m.d / m.t;
-      below = m.wrong / m.not_true;
-      break;
-    case CM_VALUE_NEGATIVE_LIKELIHOOD:
-      above = m.missed / m.t;
-      below = m.rejected / m.not_true;
-      break;
-    case CM_VALUE_ODDS:
-      above = (m.d / m.missed) * (m.rejected / m.wrong);
-      below = m.t / m.t;
-      break;
-    case CM_VALUE_FOWLKES_MALLOWS: below = root(m.t * m.p); break;
-    case CM_VALUE_ACCURACY:
-      above = m.d + m.rejected;
-      below = m.t + m.not_true;
-      break;
-    default: break;
-  }
-  return above / below;
-}
-
-// Balanced accuracy, geometric mean or tau of a class's recall and specificity, with derivatives.
-__device__ __forceinline__ Dual differentiate_rate_mean(const DualTable& m, int code) {
-  if (code == CM_VALUE_TAU) {
-    const Dual lost = m.missed / m.t, wrong = m.wrong / m.not_true;
-    const Dual away = root((lost * lost + wrong * wrong) * 0.5);
-    return {1.0 - away.x, -away.d, -away.t, -away.p, -away.n};
-  }
-  const Dual hit = m.d / m.t, reject = m.rejected / m.not_true;
-  return code == CM_VALUE_BALANCED_ACCURACY ? (hit + reject) * 0.5 : root(hit * reject);
-}
-
-__device__ __forceinline__ Dual differentiate_corrected_value(const DualTable& m, int code) {
-  const Dual covariance = m.d * m.rejected - m.missed * m.wrong;
-  Dual above = covariance, below = m.t * m.not_true;
-  switch (code) {
-    case CM_VALUE_TSS: break;
-    case CM_VALUE_HEIDKE:
-      above = covariance * 2.0;
-      below = m.t * m.not_predicted + m.p * m.not_true;
-      break;
-    case CM_VALUE_MARKEDNESS: below = m.p * m.not_predicted; break;
-    case CM_VALUE_GILBERT:
-      below = m.d * m.rejected + m.wrong * (m.d + m.not_true) + (m.t + m.not_true) * m.missed;
-      break;
-    default:
-      below = below * (m.p * m.not_predicted);
-      if (code == CM_VALUE_DOOLITTLE)
-        above = covariance * covariance;
-      else
-        below = root(below);
-  }
-  Dual out = above / below;
-  if (code == CM_VALUE_DOOLITTLE || code == CM_VALUE_MCC) {
-    // One degenerate margin: the limit is 0 from every direction, without a derivative. Two: no limit exists.
-    const bool truth = m.t.x * m.not_true.x == 0.0, prediction = m.p.x * m.not_predicted.x == 0.0;
-    if (truth || prediction) out.x = truth && prediction ? CM_NAN : 0.0;
-  }
-  return out;
-}
-
-// A per-class value and its derivatives, NaN for 0/0 or a correlation of one class alone.
-__device__ __forceinline__ Dual differentiate_class_value(int code, double square, double d, double t, double p,
-                                                          double n) {
-  const DualTable table(d, t, p, n);
-  if (code >= CM_VALUE_TSS) return differentiate_corrected_value(table, code);
-  if (code >= CM_VALUE_BALANCED_ACCURACY && code <= CM_VALUE_TAU) return differentiate_rate_mean(table, code);
-  return differentiate_ratio(table, code, square);
-}

@@ -5,6 +5,13 @@
 // and top of each class, then the total. If the metric is undefined or not differentiable, the last line is NaN; a
 // class whose value is filled in enters an average as a constant.
 
+// A per-class value and its derivatives, NaN for 0/0 or a correlation of one class alone.
+__device__ __forceinline__ Dual differentiate_class_value(int code, double square, double d, double t, double p,
+                                                          double n) {
+  const DualTable table(d, t, p, n);
+  return code >= CM_VALUE_TSS ? correct_for_chance(code, table) : slope_rate(code, square, table);
+}
+
 constexpr int CARRIED = 5;  // values per class: the value and its derivatives
 
 struct Differentiated {
@@ -102,7 +109,7 @@ __device__ __forceinline__ double Differentiated::reduce(int how, i64 pick, cons
     default: break;
   }
   double undefined = result * 0.0;  // 0, or NaN if the result is undefined
-  const bool limited = code == CM_VALUE_DOOLITTLE || code > CM_VALUE_MARKEDNESS;
+  const bool limited = code >= CM_VALUE_DOOLITTLE;
   for (i64 k = 0; k < s.C; ++k) {
     const double given = value(k), member = enters(k, given), t = s.t[k], p = s.p[k];
     bool known = given == given;

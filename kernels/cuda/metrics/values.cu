@@ -125,49 +125,6 @@ __global__ void cmfast_margins_sums(const T* __restrict__ M, i64 C, i64 n, int o
 
 // ---- metrics: a plan of steps (see kernels/shared/metrics.py), run by one thread per matrix on its sums ----
 
-__device__ __forceinline__ double as_double(double x) { return x; }
-__device__ __forceinline__ double as_double(int x) { return x; }
-__device__ __forceinline__ double as_double(i64 x) { return double(x); }
-__device__ __forceinline__ double as_double(__int128 x) {  // rounded once
-  const bool negative = x < 0;
-  unsigned __int128 size = negative ? -static_cast<unsigned __int128>(x) : static_cast<unsigned __int128>(x);
-  const u64 high = u64(size >> 64);
-  double value = double(u64(size));
-  if (high) {
-    const int shift = __clzll(i64(high));
-    size <<= shift;
-    // Sticky bit, so that the conversion rounds once.
-    value = ldexp(double(u64(size >> 64) | (u64(size) != 0)), 64 - shift);
-  }
-  return negative ? -value : value;
-}
-
-// Whether S is a type of counts.
-template <typename S>
-constexpr bool EXACT = S(0.5) == S(0);
-
-// Quotient of sums and products of sums, rounded once. Those of counts are zero or of moderate size, so that a
-// reciprocal and the exact remainder of its product suffice (Markstein 1990), without the branches of a division for
-// zeros, denormal and infinite numbers; b is finite and not -0.
-template <typename S>
-__device__ __forceinline__ double divide(double a, double b) {
-  if constexpr (!EXACT<S>) return a / b;
-  double inverse = reciprocal_seed(b);
-  const double rest = fma(-b, inverse, 1.0);
-  inverse = fma(inverse, fma(rest, rest, rest), inverse);
-  inverse = fma(inverse, fma(-b, inverse, 1.0), inverse);
-  const double quotient = a * inverse;
-  return b != 0.0 ? fma(fma(-b, quotient, a), inverse, quotient) : a * CM_INF;
-}
-
-// Quotient of two such quotients, which may be infinite or NaN.
-template <typename S>
-__device__ __forceinline__ double divide_quotients(double a, double b) {
-  const double quotient = divide<S>(a, b);
-  if constexpr (!EXACT<S>) return quotient;
-  return a < CM_INF && b < CM_INF ? quotient : a < CM_INF && b == b ? 0.0 : b < CM_INF ? a : CM_NAN;
-}
-
 // Products of sums: exact for counts. If the total is below FEW_SAMPLES, counts fit into 32 bits and products into 64.
 constexpr int FEW_SAMPLES = 1 << 25;
 template <typename S>
@@ -252,61 +209,28 @@ __device__ __forceinline__ bool possible(Sums<S>& s) {
   return ok;
 }
 
-__device__ __forceinline__ double at_most_one(double x) {
-  return x > 1.0 ? 1.0 : x;
-}  // clamps rounding errors; NaN stays
-
-__device__ __forceinline__ double within_one(double x) { return x < -1.0 ? -1.0 : at_most_one(x); }
-
-// A correlation x with its limits: 0 if one margin is degenerate, NaN if both are.
-__device__ __forceinline__ double apply_degenerate_limits(double truth, double prediction, double x) {
-  if (truth == 0.0 && prediction == 0.0) return CM_NAN;
-  return truth == 0.0 || prediction == 0.0 ? 0.0 : x;
-}
-
-// Balanced accuracy, geometric mean or tau of a class's recall and specificity.
-__device__ __forceinline__ double rate_mean(int code, double hit, double reject) {
-  if (code == CM_VALUE_BALANCED_ACCURACY) return (hit + reject) * 0.5;
-  if (code == CM_VALUE_GEOMETRIC_MEAN) return sqrt(hit * reject);
-  return 1.0 - sqrt(((1.0 - hit) * (1.0 - hit) + (1.0 - reject) * (1.0 - reject)) * 0.5);
-}
-
-// A 2x2 table: one class against the rest, or the sum of such tables.
+// A 2x2 table: one class against the rest, or the sum of such tables. Divisions take longest, so they wait for a
+// formula.
+template <typename S>
 struct Table {
-  double d, t, p, missed, wrong, not_true, not_predicted, rejected;
+  using Real = double;
+  Entry<S> d, t, p, n, missed, wrong, not_true, not_predicted, rejected;
+
+  __device__ __forceinline__ Quotient<S> hit() const { return d / t; }
+  __device__ __forceinline__ Quotient<S> reject() const { return rejected / not_true; }
 };
 
-// Ratio `code` of a 2x2 table; ratios of ratios, because products of small cells may underflow.
 template <typename S>
-__device__ __forceinline__ double rate(const Table& x, int code, double beta) {
-  const double square = beta * beta;
-  switch (code) {
-    case CM_VALUE_RECALL: return divide<S>(x.d, x.t);
-    case CM_VALUE_PRECISION: return divide<S>(x.d, x.p);
-    case CM_VALUE_FBETA: {
-      const double parts = square * x.t + x.p, both = (1.0 + square) * x.d;
-      return square == 1.0 ? divide<S>(both, parts) : both / parts;  // others may be of any size
-    }
-    case CM_VALUE_JACCARD: return divide<S>(x.d, x.t + x.wrong);
-    case CM_VALUE_SPECIFICITY: return divide<S>(x.rejected, x.not_true);
-    case CM_VALUE_NPV: return divide<S>(x.rejected, x.not_predicted);
-    case CM_VALUE_FALSE_POSITIVE: return divide<S>(x.wrong, x.not_true);
-    case CM_VALUE_FALSE_NEGATIVE: return divide<S>(x.missed, x.t);
-    case CM_VALUE_FALSE_DISCOVERY: return divide<S>(x.wrong, x.p);
-    case CM_VALUE_FALSE_OMISSION: return divide<S>(x.missed, x.not_predicted);
-    case CM_VALUE_POSITIVE_LIKELIHOOD: return divide_quotients<S>(divide<S>(x.d, x.t), divide<S>(x.wrong, x.not_true));
-    case CM_VALUE_NEGATIVE_LIKELIHOOD:
-      return divide_quotients<S>(divide<S>(x.missed, x.t), divide<S>(x.rejected, x.not_true));
-    case CM_VALUE_ODDS: return divide<S>(x.d, x.missed) * divide<S>(x.rejected, x.wrong);
-    default: return sqrt(divide<S>(x.d, x.t) * divide<S>(x.d, x.p));
-  }
-}
+struct ClassTable : Table<S> {
+  const Sums<S>& s;
+  i64 k;
 
-__device__ __forceinline__ bool is_rate(int code) {
-  return code <= CM_VALUE_NPV || (code >= CM_VALUE_FALSE_POSITIVE && code <= CM_VALUE_FOWLKES_MALLOWS);
-}
+  __device__ __forceinline__ Entry<S> covariance() const { return {as_double(s.covariance(k))}; }
+  __device__ __forceinline__ Entry<S> truth() const { return this->t * this->not_true; }
+  __device__ __forceinline__ Entry<S> prediction() const { return this->p * this->not_predicted; }
+};
 
-// Micro-averaged ratio: that of the summed tables of the averaged classes.
+// Micro-averaged rate: that of the summed tables of the averaged classes.
 template <typename S>
 __device__ __forceinline__ double pooled(const Sums<S>& s, int code, double beta, const double* members) {
   typename Sums<S>::Wide d = 0, t = 0, p = 0, n = 0;
@@ -317,41 +241,20 @@ __device__ __forceinline__ double pooled(const Sums<S>& s, int code, double beta
     p += s.prediction(k);
     n += s.n;
   }
-  const Table table{as_double(d),     as_double(t),     as_double(p),     as_double(t - d),
-                    as_double(p - d), as_double(n - t), as_double(n - p), fmax(as_double((n - t) - (p - d)), 0.0)};
-  return rate<S>(table, code, beta);
+  const Table<S> table{as_double(d),     as_double(t),     as_double(p),
+                       as_double(n),     as_double(t - d), as_double(p - d),
+                       as_double(n - t), as_double(n - p), fmax(as_double((n - t) - (p - d)), 0.0)};
+  return rate(code, beta * beta, table);
 }
 
 // Value of one class, NaN for 0/0.
 template <typename S>
 __device__ __forceinline__ double class_value(const Sums<S>& s, int code, double beta, i64 k) {
-  const double d = as_double(s.hit(k)), t = as_double(s.truth(k)), p = as_double(s.prediction(k));
-  const double n = as_double(s.n), not_true = as_double(s.not_true(k)), not_predicted = as_double(s.not_predicted(k));
-  const double rejected = fmax(as_double(s.rejected(k)), 0.0);
-  const double missed = as_double(s.missed(k)), wrong = as_double(s.false_(k));
-  // Computed on demand, because divisions take longest.
-  if (is_rate(code)) return rate<S>(Table{d, t, p, missed, wrong, not_true, not_predicted, rejected}, code, beta);
-  switch (code) {
-    case CM_VALUE_ACCURACY: return divide<S>(d + rejected, n);
-    case CM_VALUE_BALANCED_ACCURACY:
-    case CM_VALUE_GEOMETRIC_MEAN:
-    case CM_VALUE_TAU: return rate_mean(code, divide<S>(d, t), divide<S>(rejected, not_true));
-    default: break;
-  }
-  const double covariance = as_double(s.covariance(k));
-  switch (code) {
-    case CM_VALUE_MARKEDNESS: return within_one(divide<S>(covariance, p * not_predicted));
-    case CM_VALUE_TSS: return at_most_one(divide<S>(covariance, t * not_true));
-    case CM_VALUE_HEIDKE: return at_most_one(divide<S>(2.0 * covariance, t * not_predicted + p * not_true));
-    case CM_VALUE_GILBERT:
-      return at_most_one(divide<S>(covariance, d * rejected + wrong * (d + not_true) + n * missed));
-    default: break;
-  }
-  const double truth = t * not_true, prediction = p * not_predicted;
-  if (code == CM_VALUE_MCC)
-    return apply_degenerate_limits(truth, prediction, within_one(divide<S>(covariance, sqrt(truth * prediction))));
-  return apply_degenerate_limits(truth, prediction,
-                                 at_most_one(divide<S>(covariance * covariance, truth * prediction)));
+  const Table<S> entries{as_double(s.hit(k)),      as_double(s.truth(k)),         as_double(s.prediction(k)),
+                         as_double(s.n),           as_double(s.missed(k)),        as_double(s.false_(k)),
+                         as_double(s.not_true(k)), as_double(s.not_predicted(k)), fmax(as_double(s.rejected(k)), 0.0)};
+  const ClassTable<S> table{entries, s, k};
+  return code >= CM_VALUE_TSS ? correct_for_chance(code, table) : rate(code, beta * beta, table);
 }
 
 // Class values of one metric, as they enter averages.
@@ -397,19 +300,29 @@ __device__ __forceinline__ double reduced(const Values<S>& values, int how, i64 
     share += part;
     product.times(x);
   }
-  const double root = sqrt(square / members);
-  switch (how) {
-    case CM_OVER_MEAN: return sum / members;
-    case CM_OVER_WEIGHTED: return weighted / weight;
-    case CM_OVER_ADJUSTED: return members >= 2.0 ? (sum / members - 1.0 / members) / (1.0 - 1.0 / members) : CM_NAN;
-    case CM_OVER_MIN: return members > 0.0 ? least : CM_NAN;
-    case CM_OVER_TAU: return 1.0 - root;
-    case CM_OVER_GEOMETRIC: return members > 0.0 ? product.mean(members) : CM_NAN;
-    default: break;
+  if (how == CM_OVER_MIN) return members > 0.0 ? least : CM_NAN;
+  const bool geometric = how == CM_OVER_GEOMETRIC, adjusted = how == CM_OVER_ADJUSTED;
+  const bool normalized = how != CM_OVER_TAU && how != CM_OVER_TAU_WEIGHTED;  // of the three kinds of tau
+  double a = square, b = normalized ? share : members;
+  if (how == CM_OVER_MEAN || adjusted) {
+    a = sum;
+    b = members;
+  } else if (how == CM_OVER_WEIGHTED) {
+    a = weighted;
+    b = weight;
   }
+  const double x = divide_any(geometric ? -product.exponent : a, geometric ? members : b);
+  if (how == CM_OVER_MEAN || how == CM_OVER_WEIGHTED) return x;
+  if (geometric || adjusted) {
+    const double one = divide_any(1.0, members);
+    if (geometric) return members > 0.0 ? pow(product.product, one) * exp2(x) : CM_NAN;
+    return members >= 2.0 ? divide_any(x - one, 1.0 - one) : CM_NAN;
+  }
+  const double root = sqrt(x);
+  if (how == CM_OVER_TAU) return 1.0 - root;
   if (!(members > 0.0)) return CM_NAN;
   if (how == CM_OVER_TAU_WEIGHTED) return parameter - parameter * root;
-  const double near = 1.0 - sqrt(square / share);
+  const double near = 1.0 - root;
   return near != near ? near : pow(fmax(near, 0.0), parameter);
 }
 
@@ -436,16 +349,21 @@ __device__ __forceinline__ double gerrity(const Sums<S>& s) {
   return known ? divide<S>(score, double(s.C - 1) * as_double(s.n)) : CM_NAN;
 }
 
-// Numerator E - n S and denominator E of kappas whose weights are distances or squared distances.
+// Numerator E - n S and denominator E of kappas whose weights are distances or squared distances. Counts that are added
+// up as floats are divided by `unit`, their total; else it is one.
 template <typename S, typename Real, typename Wide>
 __device__ __forceinline__ void ordered(const Sums<S>& s, Real unit, bool squares, double* gain, double* chance) {
-  const Real n = Real(s.n) / unit;
+  const auto scaled = [=](S x) {
+    if constexpr (EXACT<S> && !EXACT<Real>) return divide_moderate(double(x), unit);
+    return Real(x);
+  };
+  const Real n = scaled(s.n);
   Wide expected = 0, apart = 0, spread = 0;
   Real below_t = 0, below_p = 0;
   Wide first_t = 0, first_p = 0;
   const i64 middle = S(0.5) == S(0) ? 0 : (s.C - 1) / 2;  // moments about the middle lose fewer digits for fractions
   for (i64 k = 0; k < s.C; ++k) {
-    const Real t = Real(s.truth(k)) / unit, p = Real(s.prediction(k)) / unit, band = Real(s.apart(k)) / unit;
+    const Real t = scaled(s.truth(k)), p = scaled(s.prediction(k)), band = scaled(s.apart(k));
     const Wide i = Wide(k - middle);
     apart += Wide(squares ? k * k : k) * (Wide(n) * Wide(band));
     spread += i * i * (Wide(n) * Wide(t) + Wide(n) * Wide(p));
@@ -479,42 +397,57 @@ __device__ __forceinline__ void ordered_of(const Sums<i64>& s, bool squares, dou
 // Value of the whole matrix, NaN for 0/0.
 template <typename S>
 __device__ __forceinline__ double whole(const Sums<S>& s, int code, double size) {
-  const double n = as_double(s.n), wrong = as_double(s.n - s.right());
-  double gain, chance;
+  if (code == CM_TOTAL_GERRITY) return gerrity(s);
+  const double n = as_double(s.n), right = as_double(s.right()), others = double(s.C - 1);
+  double a = right, b = n, t = 1.0, p = 1.0;
   switch (code) {
-    case CM_TOTAL_ACCURACY: return divide<S>(as_double(s.right()), n);
-    case CM_TOTAL_JACCARD_MICRO: return divide<S>(as_double(s.right()), n + (n - as_double(s.right())));
+    case CM_TOTAL_ACCURACY: break;
+    case CM_TOTAL_JACCARD_MICRO: b = n + (n - right); break;
     case CM_TOTAL_SPECIFICITY_MICRO:
-      return s.C > 1 ? divide<S>(double(s.C - 2) * n + as_double(s.right()), double(s.C - 1) * n) : CM_NAN;
+      if (s.C < 2) return CM_NAN;
+      a = double(s.C - 2) * n + right;
+      b = others * n;
+      break;
     case CM_TOTAL_KAPPA_LINEAR:
-    case CM_TOTAL_KAPPA_QUADRATIC:
-      ordered_of(s, code == CM_TOTAL_KAPPA_QUADRATIC, &gain, &chance);
-      return divide<S>(gain, chance);
-    case CM_TOTAL_GERRITY: return gerrity(s);
-    case CM_TOTAL_ERROR: return divide<S>(wrong, n);
-    default: break;
+    case CM_TOTAL_KAPPA_QUADRATIC: ordered_of(s, code == CM_TOTAL_KAPPA_QUADRATIC, &a, &b); break;
+    case CM_TOTAL_ERROR: a = as_double(s.n - s.right()); break;
+    default: {
+      using Wide = typename Product<S>::type;
+      Wide covariance = 0, truth = 0, prediction = 0, expected = 0;
+      for (i64 k = 0; k < s.C; ++k) {
+        covariance += s.covariance(k);
+        truth += Wide(s.truth(k)) * Wide(s.not_true(k));
+        prediction += Wide(s.prediction(k)) * Wide(s.not_predicted(k));
+        expected += Wide(s.truth(k)) * Wide(s.not_predicted(k));
+      }
+      a = as_double(covariance);
+      t = as_double(truth);
+      p = as_double(prediction);
+      // Chance agreement from the average of both margins; numerator and denominator are scaled by 4 n^2.
+      const double both = t + p + 2.0 * as_double(expected), met = 4.0 * (n * as_double(s.n - s.right()));
+      switch (code) {
+        case CM_TOTAL_KAPPA: b = as_double(expected); break;
+        case CM_TOTAL_PEIRCE: b = t; break;
+        case CM_TOTAL_SCOTT_PI:
+          a = both - met;
+          b = both;
+          break;
+        case CM_TOTAL_KRIPPENDORFF:
+          if (!(2.0 * size > 1.0)) return CM_NAN;
+          a = both - met * divide<S>(2.0 * size - 1.0, 2.0 * size);
+          b = both;
+          break;
+        case CM_TOTAL_GWET_AC1:
+          if (s.C < 2) return CM_NAN;
+          b = 4.0 * others * (n * n) - both;
+          a = b - others * met;
+          break;
+        default: b = sqrt(t * p);
+      }
+    }
   }
-  using Wide = typename Product<S>::type;
-  Wide covariance = 0, truth = 0, prediction = 0, expected = 0;
-  for (i64 k = 0; k < s.C; ++k) {
-    covariance += s.covariance(k);
-    truth += Wide(s.truth(k)) * Wide(s.not_true(k));
-    prediction += Wide(s.prediction(k)) * Wide(s.not_predicted(k));
-    expected += Wide(s.truth(k)) * Wide(s.not_predicted(k));
-  }
-  const double a = as_double(covariance), t = as_double(truth), p = as_double(prediction);
-  if (code == CM_TOTAL_KAPPA) return divide<S>(a, as_double(expected));
-  if (code == CM_TOTAL_PEIRCE) return divide<S>(a, t);
-  // Chance agreement from the average of both margins; numerator and denominator are scaled by 4 n^2.
-  const double both = t + p + 2.0 * as_double(expected), met = 4.0 * (n * wrong), others = double(s.C - 1);
-  if (code == CM_TOTAL_SCOTT_PI) return divide<S>(both - met, both);
-  if (code == CM_TOTAL_KRIPPENDORFF)
-    return 2.0 * size > 1.0 ? divide<S>(both - met * divide<S>(2.0 * size - 1.0, 2.0 * size), both) : CM_NAN;
-  if (code == CM_TOTAL_GWET_AC1) {
-    const double apart = 4.0 * others * (n * n) - both;
-    return s.C > 1 ? divide<S>(apart - others * met, apart) : CM_NAN;
-  }
-  return apply_degenerate_limits(t, p, fmax(at_most_one(divide<S>(a, sqrt(t * p))), -1.0));
+  const double x = divide<S>(a, b);
+  return code == CM_TOTAL_MCC ? apply_degenerate_limits(t, p, fmax(cap_at_one(x), -1.0)) : x;
 }
 
 // Steps are (step, code, target, a, b); params are (fill value for 0/0, a parameter). out_registers is (registers, n);
@@ -571,7 +504,7 @@ struct Plan {
         x = whole(s, code, size);
       } else if (step[0] == CM_STEP_HARMONIC) {
         const double a = out_registers[step[3] * n + b], c = out_registers[step[4] * n + b];
-        x = a == 0.0 && c == 0.0 ? 0.0 : 2.0 * a * c / (a + c);
+        x = a == 0.0 && c == 0.0 ? 0.0 : divide_any(2.0 * a * c, a + c);
       } else {
         x = (out_registers[step[3] * n + b] + 1.0) * 0.5;
       }

@@ -1,17 +1,17 @@
 // Replicates and standard errors of normalised cells for clustered or stratified samples, as
 // kernels/cpu/uncertainty/cluster_cells.py, which derives them.
 
-// Draw replicates of the sum of the parts of every element, shape (n, n_replicates, C, C), zeros initially; one thread
+// Draw replicates of the sum of the parts of every element, shape (n, n_resamples, C, C), zeros initially; one thread
 // per replicate.
 __global__ void cmfast_cluster_replicates_cells(const i64* __restrict__ counts, const i64* __restrict__ order,
                                                 const i64* __restrict__ starts, const signed char* __restrict__ status,
                                                 i64 n, i64 n_parts, i64 n_strata, i64 C, int clustered, i64 wanted,
-                                                i64 n_replicates, const i64* __restrict__ numbers, u64 seed, i64* out) {
+                                                i64 n_resamples, const i64* __restrict__ numbers, u64 seed, i64* out) {
   const Clusters parts{counts, order, starts, n_parts, C, clustered != 0};
-  for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < n * n_replicates; k += i64(gridDim.x) * CM_THREADS) {
-    const i64 b = k / n_replicates;
+  for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < n * n_resamples; k += i64(gridDim.x) * CM_THREADS) {
+    const i64 b = k / n_resamples;
     if (status[b] != CM_CONVERGED) continue;
-    parts.draw(b, number_of(numbers, b), k % n_replicates, n_strata, wanted, seed,
+    parts.draw(b, number_of(numbers, b), k % n_resamples, n_strata, wanted, seed,
                [&](i64 x, i64 i, i64 j) { out[(k * C + i) * C + j] += x; });
   }
 }

@@ -19,19 +19,19 @@ DEFINES = cell_errors.DEFINES | resample.DEFINES
 
 
 def cluster_replicates(
-    M: Any, *, strata: np.ndarray, clustered: bool, n: int | None, n_replicates: int, seed: int,
+    M: Any, *, strata: np.ndarray, clustered: bool, n: int | None, n_resamples: int, seed: int,
     numbers: np.ndarray | None = None, num_threads: int | None = None,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """Return replicates ``(..., n_replicates, C, C)`` of sums of matrices of clusters or strata, and the status."""
+    """Return replicates ``(..., n_resamples, C, C)`` of sums of matrices of clusters or strata, and the status."""
     del num_threads
     xp, C, batch = library(M), M.shape[-1], M.shape[:-3]
     parts = prepare_matrices(M, strata, n, clustered=clustered, draws=True)
     size = len(parts.status)
-    out = xp.zeros((*batch, n_replicates, C, C), np.int64)
+    out = xp.zeros((*batch, n_resamples, C, C), np.int64)
     if out.size:
         _REPLICATES.launch(
-            (), batches.item_blocks(size * n_replicates), **parts.given, status=parts.status, n=size,
-            n_strata=parts.n_strata, wanted=-1 if n is None else n, n_replicates=n_replicates,
+            (), batches.item_blocks(size * n_resamples), **parts.given, status=parts.status, n=size,
+            n_strata=parts.n_strata, wanted=-1 if n is None else n, n_resamples=n_resamples,
             numbers=copy_numbers(xp, numbers), seed=seed, out=out,
         )  # fmt: skip
     return out, parts.status.reshape(batch)

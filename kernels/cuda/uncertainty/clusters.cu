@@ -99,16 +99,16 @@ __global__ void cmfast_cluster_errors_numbers(const i64* __restrict__ counts, co
   }
 }
 
-// Draw replicates of elements from `first` on, and add up their class sums, shape (count, n_replicates, C) each, zeros
+// Draw replicates of elements from `first` on, and add up their class sums, shape (count, n_resamples, C) each, zeros
 // initially. An element that cannot be drawn from gets an impossible row sum. One thread per replicate.
 __global__ void cmfast_cluster_intervals_draws(const i64* __restrict__ counts, const i64* __restrict__ order,
                                                const i64* __restrict__ starts, const signed char* __restrict__ status,
                                                i64 n_parts, i64 n_strata, i64 C, int clustered, i64 wanted, i64 first,
-                                               i64 count, i64 n_replicates, const i64* __restrict__ numbers, u64 seed,
+                                               i64 count, i64 n_resamples, const i64* __restrict__ numbers, u64 seed,
                                                i64* d, i64* t, i64* p, i64* bands, i64* tops) {
   const Clusters parts{counts, order, starts, n_parts, C, clustered != 0};
-  for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < count * n_replicates; k += i64(gridDim.x) * CM_THREADS) {
-    const i64 b = first + k / n_replicates, replicate = k % n_replicates, one = k * C;
+  for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < count * n_resamples; k += i64(gridDim.x) * CM_THREADS) {
+    const i64 b = first + k / n_resamples, replicate = k % n_resamples, one = k * C;
     if (status[b] != CM_CONVERGED) {
       t[one] = -1;
       continue;

@@ -128,8 +128,8 @@ def _compute_accelerations(parts: ClusterMatrices, plan: Plan, wanted: int) -> l
 
 
 def cluster_intervals(
-    M: Any, *, strata: np.ndarray, plan: Plan, clustered: bool, method: str, level: float, n: int | None,
-    n_replicates: int, seed: int, numbers: np.ndarray | None = None, num_threads: int | None = None,
+    M: Any, *, strata: np.ndarray, plan: Plan, clustered: bool, method: str, confidence_level: float, n: int | None,
+    n_resamples: int, seed: int, numbers: np.ndarray | None = None, num_threads: int | None = None,
 ) -> tuple[Any, ...]:  # fmt: skip
     """Return bootstrap intervals of metrics of the sum of matrices ``(..., k, C, C)`` of clusters or strata."""
     del num_threads
@@ -139,15 +139,15 @@ def cluster_intervals(
     *made, _ = values.metrics_of_matrices(parts.total, plan=plan)
     out = new_intervals(xp, made)
     bent = _compute_accelerations(parts, plan, wanted) if method == "bca" and size else [None] * len(out)
-    per = 8 * n_replicates * (len(NAMES_OF_SUMS) * C + plan.registers + plan.tables * C)
+    per = 8 * n_resamples * (len(NAMES_OF_SUMS) * C + plan.registers + plan.tables * C)
     together, streams = max(1, intervals.MOST_REPLICATE_BYTES // max(per, 1)), copy_numbers(xp, numbers)
     for first in range(0, size, together):
         count = min(together, size - first)
-        sums = new_zero_sums(xp, (count, n_replicates, C), plan, np.int64)
+        sums = new_zero_sums(xp, (count, n_resamples, C), plan, np.int64)
         if sums["t"].size:
             _DRAWS.launch(
-                (), batches.item_blocks(count * n_replicates), **parts.given, status=parts.status,
-                n_strata=parts.n_strata, wanted=wanted, first=first, count=count, n_replicates=n_replicates,
+                (), batches.item_blocks(count * n_resamples), **parts.given, status=parts.status,
+                n_strata=parts.n_strata, wanted=wanted, first=first, count=count, n_resamples=n_resamples,
                 numbers=streams, seed=seed, **sums,
             )  # fmt: skip
         drawn = list_replicate_rows(xp, values.metrics_of_sums(*sums.values(), plan=plan)[:-1], plan)
@@ -155,5 +155,5 @@ def cluster_intervals(
         for rows, bends, (estimate, results) in zip(drawn, bent, out, strict=True):
             own = None if bends is None else bends.reshape(size, -1)[some].reshape(-1)
             here = [part[some] for part in results]
-            summarize_rows(rows, estimate[some], own, method, level, here, status=parts.status[some])
+            summarize_rows(rows, estimate[some], own, method, confidence_level, here, status=parts.status[some])
     return *flatten_intervals(out, batch), parts.status.reshape(batch)

@@ -12,7 +12,7 @@ from cmfast.kernels.cuda.metrics.values import make_plan_arguments
 from cmfast.kernels.shared.metrics import LINES_OF_VALUE, Plan, count_slope_lines, shape_results
 
 _FRACTIONS = Kernel("uncertainty/errors", "cmfast_standard_errors_fractions")
-_SLOPES = Kernel("uncertainty/errors", "cmfast_standard_errors_slopes", registers=104)
+_SLOPES = Kernel("uncertainty/errors", "cmfast_standard_errors_slopes", registers=128)
 _NUMBERS = Kernel("uncertainty/errors", "cmfast_standard_errors_numbers", (("1",), ("32",)), 88)
 _CLASSES = Kernel("uncertainty/errors", "cmfast_standard_errors_classes")
 KERNELS = (_FRACTIONS, _SLOPES, _NUMBERS, _CLASSES)

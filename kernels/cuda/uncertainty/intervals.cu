@@ -2,15 +2,15 @@
 
 // ---- replicates ----
 
-// Draw multinomial replicates of matrices from `first` on, and add up their class sums: shape (count, n_replicates, C)
+// Draw multinomial replicates of matrices from `first` on, and add up their class sums: shape (count, n_resamples, C)
 // each, zeros initially. A matrix that cannot be drawn from gets an impossible row sum.
 __global__ void cmfast_metric_draws_of_counts(const double* __restrict__ cells, const double* __restrict__ rows,
                                               const double* __restrict__ support, const i64* __restrict__ total,
                                               const signed char* __restrict__ status, int C, i64 first, i64 count,
-                                              i64 n_replicates, int rows_fixed, const i64* __restrict__ numbers,
+                                              i64 n_resamples, int rows_fixed, const i64* __restrict__ numbers,
                                               u64 seed, i64* d, i64* t, i64* p, i64* bands, i64* tops) {
-  for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < count * n_replicates; k += i64(gridDim.x) * CM_THREADS) {
-    const i64 b = first + k / n_replicates, replicate = k % n_replicates, one = k * C;
+  for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < count * n_resamples; k += i64(gridDim.x) * CM_THREADS) {
+    const i64 b = first + k / n_resamples, replicate = k % n_resamples, one = k * C;
     if (status[b] != CM_CONVERGED) {
       t[one] = -1;
       continue;
@@ -40,10 +40,10 @@ __global__ void cmfast_metric_draws_of_counts(const double* __restrict__ cells, 
 // values per draw.
 __global__ void cmfast_metric_draws_of_shares(const double* __restrict__ alpha, const double* __restrict__ total,
                                               const signed char* __restrict__ status, int C, i64 first, i64 count,
-                                              i64 n_replicates, const i64* __restrict__ numbers, u64 seed, double* logs,
+                                              i64 n_resamples, const i64* __restrict__ numbers, u64 seed, double* logs,
                                               double* d, double* t, double* p, double* bands, double* tops) {
-  for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < count * n_replicates; k += i64(gridDim.x) * CM_THREADS) {
-    const i64 b = first + k / n_replicates, replicate = k % n_replicates, one = k * C;
+  for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < count * n_resamples; k += i64(gridDim.x) * CM_THREADS) {
+    const i64 b = first + k / n_resamples, replicate = k % n_resamples, one = k * C;
     if (status[b] != CM_CONVERGED) {
       t[one] = CM_NAN;
       continue;
@@ -257,8 +257,8 @@ __device__ __forceinline__ double adjust_probability(double share, double less, 
 // per matrix; those of a matrix with a bad status get NaN.
 __global__ void cmfast_replicate_intervals_rows(const double* __restrict__ replicates, i64 n, i64 size, i64 per,
                                                 const double* __restrict__ acceleration,
-                                                const signed char* __restrict__ status, int basic, double level,
-                                                double* estimate, double* __restrict__ out_low,
+                                                const signed char* __restrict__ status, int basic,
+                                                double confidence_level, double* estimate, double* __restrict__ out_low,
                                                 double* __restrict__ out_high, double* __restrict__ out_error,
                                                 i64* __restrict__ out_undefined) {
   CM_DYN_SMEM(unsigned, memory);  // reduction scratch, then the histogram bins
@@ -282,7 +282,7 @@ __global__ void cmfast_replicate_intervals_rows(const double* __restrict__ repli
     for (i64 i = threadIdx.x; i < size; i += CM_THREADS)
       if (row[i] == row[i]) squares += (row[i] - mean) * (row[i] - mean);
     squares = team_sum<CM_THREADS>(squares);
-    double first = 0.5 * (1.0 - level), last = 0.5 * (1.0 + level);
+    double first = 0.5 * (1.0 - confidence_level), last = 0.5 * (1.0 + confidence_level);
     if (acceleration) {
       const double half = 0.5 / double(m), share = (double(below) + 0.5 * double(equal)) / double(m);
       const double less = m > 0 ? fmin(fmax(share, half), 1.0 - half) : 0.5;  // half a replicate from 0 and 1

@@ -46,22 +46,22 @@ def _evaluate_in_groups(
 ) -> Iterator[tuple[int, int, tuple[Any, ...]]]:
     """Yield the first index, the number and the evaluated replicates of one group of matrices after another."""
     xp, C, size = library(M), M.shape[-1], math.prod(M.shape[:-2])
-    posterior, n_replicates = resampling.is_posterior, resampling.n_replicates
+    posterior, n_resamples = resampling.is_posterior, resampling.n_resamples
     dtype, alpha = np.dtype(np.float64 if posterior else np.int64), None
     if posterior:
         counts, prior = batches.flat_batch(M, 2, np.float64), copy_to_device(M, resampling.prior)
         alpha, shares = make_posterior(xp, counts, prior, shares, resampling.n)
-    per_matrix = 8 * n_replicates * (5 * C + (C * C if posterior else 0) + plan.registers + plan.tables * C)
+    per_matrix = 8 * n_resamples * (5 * C + (C * C if posterior else 0) + plan.registers + plan.tables * C)
     together = max(1, MOST_REPLICATE_BYTES // max(per_matrix, 1))
     for first in range(0, size, together):
         count = min(together, size - first)
-        sums = new_zero_sums(xp, (count, n_replicates, C), plan, dtype)
-        common = {"status": shares.status, "C": C, "first": first, "count": count, "n_replicates": n_replicates}
+        sums = new_zero_sums(xp, (count, n_resamples, C), plan, dtype)
+        common = {"status": shares.status, "C": C, "first": first, "count": count, "n_resamples": n_resamples}
         common |= {"numbers": shares.numbers, "seed": resampling.seed, **sums}
-        blocks = batches.item_blocks(count * n_replicates)
+        blocks = batches.item_blocks(count * n_resamples)
         something = bool(sums["t"].size)
         if something and posterior:
-            logs = xp.empty((count * n_replicates, C * C))
+            logs = xp.empty((count * n_resamples, C * C))
             _SHARES.launch((), blocks, alpha=alpha, total=shares.total, logs=logs, **common)
         elif something:
             given = {"cells": shares.cells, "rows": shares.rows, "support": shares.support, "total": shares.total}
@@ -93,7 +93,14 @@ def _compute_accelerations(cells: Any, rows_fixed: bool, plan: Plan) -> list[Any
 
 
 def summarize_rows(
-    rows: Any, estimate: Any, acceleration: Any, method: str, level: float, out: Sequence[Any], *, status: Any = None
+    rows: Any,
+    estimate: Any,
+    acceleration: Any,
+    method: str,
+    confidence_level: float,
+    out: Sequence[Any],
+    *,
+    status: Any = None,
 ) -> None:
     """Write the :class:`IntervalResults` of a metric for each row of replicates; only BCa needs an acceleration."""
     n, size = rows.shape
@@ -103,19 +110,19 @@ def summarize_rows(
         _ROWS.launch(
             (), n, shared=8 * (THREADS // 32) + 4 * THREADS,
             replicates=rows, n=n, size=size, per=per, acceleration=acceleration, status=status,
-            basic=method == "basic", level=level, estimate=estimate,
+            basic=method == "basic", confidence_level=confidence_level, estimate=estimate,
             out_low=low, out_high=high, out_error=error, out_undefined=undefined,
         )  # fmt: skip
 
 
 def metric_intervals(
-    M: Any, *, plan: Plan, method: str, level: float, scheme: str, n: int | None, prior: np.ndarray, n_replicates: int,
-    seed: int, numbers: np.ndarray | None = None, num_threads: int | None = None,
+    M: Any, *, plan: Plan, method: str, confidence_level: float, scheme: str, n: int | None, prior: np.ndarray,
+    n_resamples: int, seed: int, numbers: np.ndarray | None = None, num_threads: int | None = None,
 ) -> tuple[Any, ...]:  # fmt: skip
     """Return estimate, interval, standard error and undefined replicates of each metric in turn; the status."""
     del num_threads
     xp, C, batch = library(M), M.shape[-1], M.shape[:-2]
-    size, resampling = math.prod(batch), Resampling(scheme, n, prior, n_replicates, seed)
+    size, resampling = math.prod(batch), Resampling(scheme, n, prior, n_resamples, seed)
     *made, _ = values.metrics_of_matrices(M.reshape(size, C, C), plan=plan)
     out = new_intervals(xp, made)
     shares, cells = compute_shares(M, None, n=n, rounded=False, numbers=numbers), None
@@ -130,25 +137,31 @@ def metric_intervals(
             bends = _compute_accelerations(cells[some], resampling.fixes_rows, plan)
         for replicates, bend, (estimate, results) in zip(rows, bends, out, strict=True):
             here = [part[some] for part in results]
-            summarize_rows(replicates, estimate[some], bend, method, level, here, status=shares.status[some])
+            summarize_rows(replicates, estimate[some], bend, method, confidence_level, here, status=shares.status[some])
     return *flatten_intervals(out, batch), shares.status.reshape(batch)
 
 
 def metric_draws(
-    M: Any, *, plan: Plan, scheme: str, n: int | None, prior: np.ndarray, n_replicates: int, seed: int,
+    M: Any, *, plan: Plan, scheme: str, n: int | None, prior: np.ndarray, n_resamples: int, seed: int,
     numbers: np.ndarray | None = None, num_threads: int | None = None,
 ) -> tuple[Any, ...]:  # fmt: skip
     """Return the metrics of every bootstrap replicate, along the last axis; and the status."""
     del num_threads
     xp, C, batch = library(M), M.shape[-1], M.shape[:-2]
     shares = compute_shares(M, None, n=n, rounded=False, numbers=numbers)
-    parts = _evaluate_in_groups(M, shares, plan, Resampling(scheme, n, prior, n_replicates, seed))
-    out = gather_draws(xp, parts, plan, (math.prod(batch), C, n_replicates))
+    parts = _evaluate_in_groups(M, shares, plan, Resampling(scheme, n, prior, n_resamples, seed))
+    out = gather_draws(xp, parts, plan, (math.prod(batch), C, n_resamples))
     return (*(part.reshape(*batch, *part.shape[1:]) for part in out), shares.status.reshape(batch))
 
 
 def replicate_intervals(
-    R: Any, estimate: Any, acceleration: Any = None, *, method: str, level: float, num_threads: int | None = None
+    R: Any,
+    estimate: Any,
+    acceleration: Any = None,
+    *,
+    method: str,
+    confidence_level: float,
+    num_threads: int | None = None,
 ) -> tuple[Any, ...]:
     """Return interval ends, standard error and undefined replicates of every cell of replicates ``(..., k, R, C)``.
 
@@ -160,5 +173,5 @@ def replicate_intervals(
     rows = xp.ascontiguousarray(turned, np.float64).reshape(math.prod(shape), R.shape[-3])
     [(values_of, out)] = new_intervals(xp, [estimate])
     bends = None if acceleration is None else xp.ascontiguousarray(acceleration, np.float64).reshape(-1)
-    summarize_rows(rows, values_of, bends, method, level, out)
+    summarize_rows(rows, values_of, bends, method, confidence_level, out)
     return tuple(out)

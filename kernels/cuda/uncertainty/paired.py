@@ -19,7 +19,7 @@ DEFINES = resample.DEFINES
 
 def paired_replicates(
     shares: Any, groups: Any, starts: Any, totals: Any, bounds: Any, cells: Any, counts: Any,
-    *, plan: Plan, n_classes: int, n_replicates: int, seed: int, before: int = 0,
+    *, plan: Plan, n_classes: int, n_resamples: int, seed: int, before: int = 0,
     num_threads: int | None = None,
 ) -> tuple[Any, ...]:  # fmt: skip
     """Run `plan` on both matrices of every replicate of every group: scalars (G, B, 2), per-class results, status.
@@ -30,11 +30,11 @@ def paired_replicates(
     xp, C, G = library(shares), n_classes, len(groups) - 1
     units = PairedUnits(*map(xp.ascontiguousarray, (shares, groups, starts, totals, bounds, cells, counts)))
     together = max(1, intervals.MOST_REPLICATE_BYTES // (8 * 5 * 2 * max(C * G, 1)))
-    shape = (G, n_replicates, 2)
+    shape = (G, n_resamples, 2)
     out = [xp.empty(shape) for _ in range(plan.scalars)] + [xp.empty((*shape, C)) for _ in range(plan.tables)]
     out.append(xp.empty(shape, np.int8))
-    for first in range(0, n_replicates, together):
-        count = min(together, n_replicates - first)
+    for first in range(0, n_resamples, together):
+        count = min(together, n_resamples - first)
         sums: list[Any] = [xp.zeros((G, count, 2, C), np.int64) for _ in range(5 if plan.ordered else 3)]
         sums += [None] * (5 - len(sums))
         if G * C:

@@ -54,26 +54,26 @@ __global__ void cmfast_resample_matrices(const double* __restrict__ support, con
 
 // Draw the row totals of every replicate.
 __global__ void cmfast_resample_totals(const double* __restrict__ rows, const i64* __restrict__ total,
-                                       const signed char* __restrict__ status, int C, i64 n, i64 n_replicates,
+                                       const signed char* __restrict__ status, int C, i64 n, i64 n_resamples,
                                        const i64* __restrict__ numbers, u64 seed, i64* __restrict__ out) {
-  for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < n * n_replicates; k += i64(gridDim.x) * CM_THREADS) {
-    const i64 b = k / n_replicates;
+  for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < n * n_resamples; k += i64(gridDim.x) * CM_THREADS) {
+    const i64 b = k / n_resamples;
     if (status[b] != CM_CONVERGED) continue;
-    spread(seed, number_of(numbers, b), k % n_replicates, 0, total[b], rows + b * C, C, out + k * C);
+    spread(seed, number_of(numbers, b), k % n_resamples, 0, total[b], rows + b * C, C, out + k * C);
   }
 }
 
 // Draw the cells of every row of every replicate; without `drawn` rows keep their number of samples.
 __global__ void cmfast_resample_cells(const double* __restrict__ cells, const double* __restrict__ support,
                                       const i64* __restrict__ drawn, const signed char* __restrict__ status, int C,
-                                      i64 n, i64 n_replicates, const i64* __restrict__ numbers, u64 seed,
+                                      i64 n, i64 n_resamples, const i64* __restrict__ numbers, u64 seed,
                                       i64* __restrict__ out) {
-  const i64 rows = n * n_replicates * C;
+  const i64 rows = n * n_resamples * C;
   for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < rows; k += i64(gridDim.x) * CM_THREADS) {
-    const i64 place = k / C, b = place / n_replicates, row = b * C + k % C;
+    const i64 place = k / C, b = place / n_resamples, row = b * C + k % C;
     const bool good = status[b] == CM_CONVERGED;
     const i64 total = !good ? 0 : drawn ? drawn[k] : i64(support[row]);
-    spread(seed, number_of(numbers, b), place % n_replicates, int(1 + k % C) * C, total, cells + row * C, C,
+    spread(seed, number_of(numbers, b), place % n_resamples, int(1 + k % C) * C, total, cells + row * C, C,
            out + k * C);
   }
 }
@@ -81,10 +81,10 @@ __global__ void cmfast_resample_cells(const double* __restrict__ cells, const do
 // Write expected cells, rounded.
 __global__ void cmfast_resample_rounded(const double* __restrict__ cells, const double* __restrict__ rates,
                                         const i64* __restrict__ drawn, const signed char* __restrict__ status, int C,
-                                        i64 n, i64 n_replicates, i64* __restrict__ out) {
-  const i64 size = n * n_replicates * C * C;
+                                        i64 n, i64 n_resamples, i64* __restrict__ out) {
+  const i64 size = n * n_resamples * C * C;
   for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < size; k += i64(gridDim.x) * CM_THREADS) {
-    const i64 line = k / C, b = line / C / n_replicates, row = b * C + line % C;
+    const i64 line = k / C, b = line / C / n_resamples, row = b * C + line % C;
     const bool good = status[b] == CM_CONVERGED;
     out[k] = good ? i64(rint(rint(double(drawn[line]) * rates[row]) * cells[row * C + k % C])) : 0;
   }

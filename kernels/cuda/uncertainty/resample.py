@@ -48,18 +48,18 @@ def compute_shares(M: Any, missed: Any, *, n: int | None, rounded: bool, numbers
 
 
 def resample(
-    M: Any, missed: Any, *, n_replicates: int, scheme: str, n: int | None, seed: int,
+    M: Any, missed: Any, *, n_resamples: int, scheme: str, n: int | None, seed: int,
     numbers: np.ndarray | None = None, num_threads: int | None = None,
 ) -> tuple[Any, Any]:  # fmt: skip
     """Return bootstrap replicates (int64) of every matrix, as an axis before the last two; and the status."""
     del num_threads
     xp, batch, C = library(M), M.shape[:-2], M.shape[-1]
     size, rounded = math.prod(batch), scheme == "expected_rounded"
-    places, shares = size * n_replicates, compute_shares(M, missed, n=n, rounded=rounded, numbers=numbers)
+    places, shares = size * n_resamples, compute_shares(M, missed, n=n, rounded=rounded, numbers=numbers)
     streams = {"numbers": shares.numbers, "seed": seed}
-    out = xp.empty((*batch, n_replicates, C, C), np.int64)
+    out = xp.empty((*batch, n_resamples, C, C), np.int64)
     if out.size:
-        common, drawn = {"status": shares.status, "C": C, "n": size, "n_replicates": n_replicates}, None
+        common, drawn = {"status": shares.status, "C": C, "n": size, "n_resamples": n_resamples}, None
         if scheme != "row_multinomial":
             drawn = xp.empty((places, C), np.int64)
             _TOTALS.launch(

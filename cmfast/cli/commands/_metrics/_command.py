@@ -46,7 +46,7 @@ def add_options(parser: Parser) -> None:
     what = "column of clusters, such as patients: intervals resample clusters instead of samples"
     add_common(parser, "--cluster", help=what)
     parser.add_argument("--method", choices=METHODS, help="interval method (default: bca)")
-    add_common(parser, "--level", type=float, metavar="SHARE", help="confidence level (default: .95)")
+    add_common(parser, "--confidence-level", type=float, metavar="SHARE", help="confidence level (default: .95)")
     parser.add_argument("--group-mb", type=positive_number, default=_groups.MEMORY, help=argparse.SUPPRESS)
     add_common(parser, "--block-mb", "--threads")
     add_output(parser, "csv, parquet or json file: a row per group or matrix")
@@ -124,7 +124,7 @@ def _open_matrices(args: argparse.Namespace) -> np.ndarray | None:
 
 def _request(args: argparse.Namespace, labels: list[Any], *, has_order: bool = True) -> _blocks.Request:
     """Return the metrics and intervals requested for every matrix."""
-    how = _intervals.Method(args.method or "bca", args.level) if args.interval else None
+    how = _intervals.Method(args.method or "bca", args.confidence_level) if args.interval else None
     return _blocks.Request(_choose_metrics(args, labels, has_order=has_order), args.undefined, how)
 
 

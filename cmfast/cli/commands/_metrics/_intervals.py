@@ -13,7 +13,7 @@ from cmfast.cli import _screen
 from cmfast.cli._calls import compute_with_status, part_of_batch
 from cmfast.cli._printing import format_table
 from cmfast.metrics import SCALARS
-from cmfast.uncertainty import Interval, Intervals
+from cmfast.results import Interval, Intervals
 from cmfast.uncertainty._caveats import TEXTS, count_caveats, warn_of_counted_caveats
 from cmfast.uncertainty._intervals import FAILED
 
@@ -25,7 +25,7 @@ class Method(NamedTuple):
     """Interval method and confidence level."""
 
     method: IntervalMethod
-    level: float
+    confidence_level: float
 
 
 class Caveats(NamedTuple):
@@ -43,7 +43,7 @@ def compute_part(
     options: dict[str, Any] = {**how._asdict(), "undefined": undefined, "num_threads": threads}
     with part_of_batch(CALLED, first, len(M)):
         found, status = compute_with_status(cmfast.uncertainty.interval, M, names, **options)
-    number = count_caveats(M, found, how.method, found.n_replicates, n=None, positive=1, num_threads=threads)
+    number = count_caveats(M, found, how.method, found.n_resamples, n=None, positive=1, num_threads=threads)
     numbers = [[number.get(reason, {}).get(name, 0) for name in names] for reason in TEXTS]
     return found, Caveats(status, np.array(numbers, np.int64).reshape(len(TEXTS), len(names)))
 
@@ -62,7 +62,7 @@ def warn_of_caveats(parts: Sequence[Caveats], shape: tuple[int, ...], names: Seq
 
 def describe_method(found: Intervals, clusters: list[np.ndarray] | None) -> dict[str, Any]:
     """Return the metadata of the intervals."""
-    how = {"method": found.method, "level": found.level, "replicates": found.n_replicates}
+    how = {"method": found.method, "confidence_level": found.confidence_level, "resamples": found.n_resamples}
     return how if clusters is None else {**how, "clusters": sum(map(len, clusters))}
 
 
@@ -72,7 +72,7 @@ def stack(each: list[Intervals]) -> Intervals:
     found = {
         name: Interval(*(np.stack(parts) for parts in zip(*(one[name] for one in each), strict=True))) for name in first
     }
-    return Intervals(found, method=first.method, level=first.level, n_replicates=first.n_replicates)
+    return Intervals(found, method=first.method, confidence_level=first.confidence_level, n_resamples=first.n_resamples)
 
 
 def select_ends(found: Intervals, group: int | None = None) -> dict[str, dict[str, Any]]:
@@ -99,9 +99,9 @@ def format_intervals(
     names: Iterable[str],
 ) -> Iterator[str]:
     """Yield a line per number of each matrix, after the matrix's name unless it is empty."""
-    drawn = f", {found.n_replicates:,} replicates" if found.n_replicates else ""
+    drawn = f", {found.n_resamples:,} replicates" if found.n_resamples else ""
     of = "" if clusters is None else f", of {sum(map(len, clusters)):,} clusters"
-    yield f"{found.level:.0%} intervals by {found.method}{drawn}{of}; {undefined}"
+    yield f"{found.confidence_level:.0%} intervals by {found.method}{drawn}{of}; {undefined}"
     numbers = _name_numbers(found, labels)
     for k, name in enumerate(names):
         if name:

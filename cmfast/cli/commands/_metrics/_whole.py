@@ -15,7 +15,7 @@ from cmfast.cli._result import Result
 from cmfast.cli._writing import Content
 from cmfast.cli.commands._metrics import _blocks, _intervals
 from cmfast.metrics._report import format_policy
-from cmfast.uncertainty import Intervals
+from cmfast.results import Intervals
 
 
 class Measurement(NamedTuple):
@@ -52,10 +52,15 @@ def _compute_intervals(
     """Return the intervals if requested, else None."""
     if not args.interval:
         return None
-    options = {"method": args.method, "level": args.level, "undefined": args.undefined, "num_threads": args.threads}
+    options = {
+        "method": args.method,
+        "confidence_level": args.confidence_level,
+        "undefined": args.undefined,
+        "num_threads": args.threads,
+    }
     if clusters is None:
         return cast(Intervals, compute(cmfast.uncertainty.interval, counted.matrices, names, **options))
-    each = [compute(cmfast.uncertainty.interval, own, names, clustered=True, **options) for own in clusters]
+    each = [compute(cmfast.uncertainty.interval, own, names, clusters=True, **options) for own in clusters]
     return each[0] if counted.by is None else _intervals.stack(each)
 
 
@@ -105,13 +110,13 @@ def _lines(args: argparse.Namespace, found: Measurement) -> Iterator[str]:
 
 def _format_reports(args: argparse.Namespace, counted: CountedLabels) -> Iterator[str]:
     """Yield the report of every matrix."""
-    options = {"class_names": _screen.names(counted.labels), "undefined": args.undefined}
+    options = {"display_labels": _screen.names(counted.labels), "undefined": args.undefined}
     if counted.by is None:
-        yield str(compute(cmfast.metrics.report, counted.matrices, **options))
+        yield str(compute(cmfast.metrics.classification_report, counted.matrices, **options))
         return
     for k, (group, matrix) in enumerate(zip(counted.groups, counted.matrices, strict=True)):
         yield f"{chr(10) if k else ''}{describe_group(counted.by, group)}: {matrix.sum():,} samples"
-        yield str(compute(cmfast.metrics.report, matrix, **options))
+        yield str(compute(cmfast.metrics.classification_report, matrix, **options))
 
 
 def _format_groups(counted: CountedLabels, numbers: _blocks.Numbers, head: str) -> Iterator[str]:

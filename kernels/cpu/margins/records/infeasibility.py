@@ -5,7 +5,7 @@ import numpy as np
 from cmfast.kernels.cpu.margins.records.linear_programs import SUMMATION_ROUNDING
 from cmfast.kernels.cpu.margins.records.search import SUM_ROUNDING
 from cmfast.kernels.cpu.margins.records.sparse_rows import DualCertificate, bound_sum, fix_zero_weights, multiply
-from cmfast.kernels.shared.margins import LEAST_PROOF_GAP, LINEAR
+from cmfast.kernels.shared.margins import LEAST_PROOF_GAP
 from cmfast.kernels.status import INFEASIBLE, OK
 
 ABSENT_WEIGHT_RATIO = 1e3  # weights this many times larger than the present ones count as impossible
@@ -19,7 +19,7 @@ def prove_infeasible(s, d, z):
     hard = s.asked & s.hard
     if not (hard | s.may_turn).any():
         return False
-    if s.p.rule == LINEAR:
+    if s.p.distance.linear:
         return _prove_linear_infeasible(s, np.where(hard, d, 0.0))
     for one, along_one in ((d, z), (s.multipliers, s.z)):
         signed = hard | (s.may_turn & (np.sign(s.targets) * one > 0.0))

@@ -11,7 +11,7 @@ import scipy.sparse
 
 from cmfast.kernels.cpu.margins.records.search import SUM_ROUNDING
 from cmfast.kernels.cpu.margins.records.sparse_rows import bound_sum
-from cmfast.kernels.shared.margins import LEAST_PROOF_GAP, LOGIT
+from cmfast.kernels.shared.margins import LEAST_PROOF_GAP
 from cmfast.kernels.status import INFEASIBLE, OK
 
 SUMMATION_ROUNDING = 1e-13  # a sum below this share of its terms' magnitudes counts as zero
@@ -106,7 +106,7 @@ class _RakingPrograms:
         to; so each distance is at most the whole shortfall over its z.
         """
         s, n = self.s, len(self.q)
-        is_logit = s.p.rule == LOGIT
+        is_logit = s.p.distance.reaches_no_bound
         below = np.flatnonzero(is_logit | (self.low == 0.0))
         above = np.flatnonzero(np.full(n, is_logit))
         if not len(below) + len(above):

@@ -8,11 +8,12 @@ from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu.margins._consistency import reconcile
 from cmfast.kernels.cpu.margins.records import infeasibility as proofs
 from cmfast.kernels.cpu.margins.records import newton_system as equations
+from cmfast.kernels.cpu.margins.records.distances import compute_weights
 from cmfast.kernels.cpu.margins.records.search import DualSearch
-from cmfast.kernels.cpu.margins.records.sparse_rows import SparseRows, compute_weights, multiply
+from cmfast.kernels.cpu.margins.records.sparse_rows import SparseRows, multiply
 from cmfast.kernels.cpu.margins.records.sweeps import sweep_to_convergence
 from cmfast.kernels.shared.conjugate_gradients import FINER_FORCING, FINER_STEPS, MOST_FORMED_UNKNOWNS
-from cmfast.kernels.shared.margins import CELL_PROBES, LINEAR, LOGIT, PROOFS_FROM
+from cmfast.kernels.shared.margins import CELL_PROBES, PROOFS_FROM
 from cmfast.kernels.shared.scaling import CLOSE, MOST_CELL_ERROR, NEWTON_STEPS, UNIT_ROUNDOFF, has_stalled
 from cmfast.kernels.status import INFEASIBLE, LIMIT_ONLY, MAX_ITER, OK, RANGE, UNDETERMINED
 
@@ -61,8 +62,8 @@ def solve_dual(p, q, targets):
         return RakedWeights(status, s.x, s.multipliers, s.proof, np.nan, s.passes.count, targets, s.least_sums)
     goals = np.where(s.asked | s.settled, s.compute_goals(), np.nan)
     ratio = np.empty(len(q))
-    compute_weights(p.rule, (s.q > 0.0).astype(np.float64), (p.low, p.high), s.z, ratio, s.h, 0, len(q))
-    if p.rule == LINEAR:
+    compute_weights(p.distance.code, (s.q > 0.0).astype(np.float64), (p.low, p.high), s.z, ratio, s.h, 0, len(q))
+    if p.distance.linear:
         ratio[np.abs(ratio) <= RATIO_NOISE] = 0.0
     if s.held is not None:
         ratio[s.held] = s.held_at / before[s.held]
@@ -72,11 +73,11 @@ def solve_dual(p, q, targets):
 def _needs_linear_programs(s, status):
     """Test whether linear programs may decide: no solution, or one at bounds that logit weights never reach."""
     p = s.p
-    if p.rule == LINEAR or len(p.rows.columns) > MOST_PROGRAM_ENTRIES or not (s.asked & s.hard).any():
+    if p.distance.linear or len(p.rows.columns) > MOST_PROGRAM_ENTRIES or not (s.asked & s.hard).any():
         return False
     if status == RANGE or (status in (MAX_ITER, UNDETERMINED) and s.passes.count < p.max_iter):
         return True
-    if p.rule != LOGIT or status not in (OK, LIMIT_ONLY):
+    if not p.distance.reaches_no_bound or status not in (OK, LIMIT_ONLY):
         return False
     near = MOST_BOUND_DISTANCE * s.q * (p.high - p.low)
     return bool(((s.q > 0.0) & ((s.x - s.q * p.low < near) | (s.q * p.high - s.x < near))).any())
@@ -163,11 +164,11 @@ def _run_newton(s, missed, most_steps, tol):
         if not widest < np.inf:
             return RANGE
         falls, earlier = residual <= max(tol, EXPECTED_DECREASE * earlier), residual
-        if s.held is None and (s.steps >= PROOFS_FROM or p.rule == LINEAR) and not (widest <= CLOSE and falls):
+        if s.held is None and (s.steps >= PROOFS_FROM or p.distance.linear) and not (widest <= CLOSE and falls):
             if proofs.prove_infeasible(s, d, z):
                 return INFEASIBLE
             removed = s.removed
-            if p.rule != LINEAR and proofs.remove_zero_weights(s, d, z) == INFEASIBLE:
+            if not p.distance.linear and proofs.remove_zero_weights(s, d, z) == INFEASIBLE:
                 return INFEASIBLE
             if s.removed > removed:
                 s.width = np.inf

@@ -17,7 +17,7 @@ from cmfast.kernels.shared.conjugate_gradients import (
     ArrayIterate,
     ConjugateGradients,
 )
-from cmfast.kernels.shared.margins import LOGIT, NUDGE, RAKING, TRUNCATED
+from cmfast.kernels.shared.margins import NUDGE
 from cmfast.kernels.shared.scaling import MOST_CELL_ERROR, UNIT_ROUNDOFF
 
 MAX_DAMPING = 0.01  # Levenberg-Marquardt damping of bounded weights, times the relative residual
@@ -43,7 +43,7 @@ def is_large(rows, K):
 def _compute_damping(s, missed, diagonal, soft):
     """Return the scale of the columns and the relative Levenberg-Marquardt damping."""
     p = s.p
-    if p.rule == TRUNCATED:
+    if p.distance.clipped:
         asked = np.abs(np.where(s.asked, s.targets, 0.0)).sum()
         nudge = MAX_DAMPING * min(1.0, np.abs(missed).sum() / asked) if asked > 0.0 else MAX_DAMPING
         size = s.squares + soft
@@ -51,7 +51,8 @@ def _compute_damping(s, missed, diagonal, soft):
         if yielding.any():  # more damping than the soft targets' own terms would shorten steps too much
             nudge = min(nudge, float((soft[yielding] / size[yielding]).min()))
         return size, max(nudge, s.damping, NUDGE)
-    return (np.maximum(diagonal, 1e-12 * s.sizes) if p.rule == LOGIT else diagonal), NUDGE
+    never_vanishes = p.distance.exponential or p.distance.linear
+    return (diagonal if never_vanishes else np.maximum(diagonal, 1e-12 * s.sizes)), NUDGE
 
 
 def _compute_soft_diagonal(s):
@@ -114,7 +115,9 @@ class ConjugateGradientSystem:
     def __init__(self, s, missed):
         self.s = s
         soft = _compute_soft_diagonal(s)
-        diagonal = (s.sums if s.p.rule == RAKING and s.passes.codes is not None else s.passes.sum_squares(s.h)) + soft
+        diagonal = (
+            s.sums if s.p.distance.exponential and s.passes.codes is not None else s.passes.sum_squares(s.h)
+        ) + soft
         size, nudge = _compute_damping(s, missed, diagonal, soft)
         self.usable = s.asked & (size > 0.0)
         self.added = soft + nudge * size

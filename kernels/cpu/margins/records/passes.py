@@ -7,7 +7,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.vector import WIDTH
-from cmfast.kernels.cpu.margins.records import category_rows, dense_rows, sparse_rows
+from cmfast.kernels.cpu.margins.records import category_rows, dense_rows, distances, sparse_rows
 from cmfast.kernels.cpu.margins.records.category_rows import get_category_columns
 from cmfast.kernels.cpu.margins.records.dense_rows import get_dense_matrix
 from cmfast.kernels.cpu.margins.records.sparse_rows import SparseRows
@@ -57,9 +57,9 @@ class DesignProducts:
             return
         self._run(lambda _, start, stop: sparse_rows.multiply(self.rows, y, z, start, stop))
 
-    def compute_weights(self, rule, q, bounds, z, x, h):
+    def compute_weights(self, code, q, bounds, z, x, h):
         """Compute the weights x and their derivatives h in z, in parallel."""
-        self._run(lambda _, start, stop: sparse_rows.compute_weights(rule, q, bounds, z, x, h, start, stop))
+        self._run(lambda _, start, stop: distances.compute_weights(code, q, bounds, z, x, h, start, stop))
         self.count += 1
 
     def multiply_transposed(

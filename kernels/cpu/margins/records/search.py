@@ -5,16 +5,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast.kernels.cpu.margins.records import newton_system as equations
+from cmfast.kernels.cpu.margins.records.distances import MOST_EXPONENT, Distance
 from cmfast.kernels.cpu.margins.records.passes import DesignProducts
 from cmfast.kernels.cpu.margins.records.sparse_rows import (
-    MOST_EXPONENT,
     SparseRows,
     find_largest_dual_change,
     find_largest_weight_change,
     mark_rows_using,
 )
 from cmfast.kernels.shared.conjugate_gradients import MOST_FORCING, MOST_FORMED_UNKNOWNS
-from cmfast.kernels.shared.margins import LINEAR, LOGIT, RAKING, TRUNCATED
 from cmfast.kernels.shared.margins_layout import MarginLayout
 from cmfast.kernels.shared.scaling import damped_step
 from cmfast.kernels.status import OK, ZERO_LINE
@@ -37,7 +36,7 @@ class RakingProblem(NamedTuple):
     low: np.ndarray  # (records,) or (1,): least ratio of a weight to its design weight
     high: np.ndarray
     soft: np.ndarray  # (K,) importance of the targets, infinite for hard ones
-    rule: int
+    distance: Distance
     tol: float
     last: float
     max_iter: int
@@ -77,10 +76,10 @@ class DualSearch:
         self.x, self.h, self.scratch = np.empty(n), np.empty(n), np.empty(n)
         self.sums, self.sizes = np.empty(K), np.empty(K)
         self.least_sums: Any = 0.0  # least denominator of the relative error of each column
-        if p.rule == LINEAR:
+        if p.distance.linear:
             self.passes.multiply_transposed(q, self.sums, self.sizes)
             self.least_sums = NEGLIGIBLE_SUM_SHARE * self.sizes
-        self.squares = np.empty(K) if p.rule == TRUNCATED else None  # diagonal of A' diag(x) A
+        self.squares = np.empty(K) if p.distance.clipped else None  # diagonal of A' diag(x) A
         self.tried: float | None = None  # step length for which the weights are computed already
         self.width, self.before = np.inf, np.inf
         self.damping = 0.0  # least damping of the next step
@@ -105,7 +104,7 @@ class DualSearch:
         p, K = self.p, len(self.targets)
         least, most = np.empty(K), np.empty(K)
         self.passes.find_extremes(self.q > 0.0, least, most)
-        if p.rule != LINEAR and (self.targets == 0.0).any():
+        if not p.distance.linear and (self.targets == 0.0).any():
             gone = np.empty(len(self.q), np.bool_)
             while True:
                 zero = self.asked & (self.targets == 0.0) & (least * most == 0.0) & (least != most)
@@ -114,16 +113,16 @@ class DualSearch:
                 if not gone.any():
                     break
                 self.q[gone] = 0.0
-                if p.rule == LOGIT:  # logit weights reach a bound for no finite multiplier
+                if p.distance.reaches_no_bound:  # logit weights reach a bound for no finite multiplier
                     self.removed += int(gone.sum())
                 self.passes.find_extremes(self.q > 0.0, least, most)
         empty = least == most
         status = ZERO_LINE if (self.asked & empty & self.hard & (self.targets != 0.0)).any() else OK
         self.asked &= ~empty
-        self.multipliers[empty & (self.targets == 0.0)] = -np.inf if p.rule != LINEAR else 0.0
+        self.multipliers[empty & (self.targets == 0.0)] = -np.inf if not p.distance.linear else 0.0
         turned = np.where(self.targets > 0.0, least < 0.0, most > 0.0)
         self.may_turn = self.asked & ~self.hard & turned
-        if p.rule != LINEAR:
+        if not p.distance.linear:
             self.of_one_sign = self.asked & self.hard & (least * most == 0.0)
             self._bound_total(self.of_one_sign & (most > 0.0), most)
         return status
@@ -158,7 +157,7 @@ class DualSearch:
     def _compute_weights(self, z):
         """Compute the weights x and derivatives h for z; fixed records keep their weights."""
         p = self.p
-        self.passes.compute_weights(p.rule, self.q, (p.low, p.high), z, self.x, self.h)
+        self.passes.compute_weights(p.distance.code, self.q, (p.low, p.high), z, self.x, self.h)
         if self.held is not None:
             self.x[self.held], self.h[self.held] = self.held_at, 0.0
 
@@ -218,12 +217,11 @@ class DualSearch:
     def measure_step(self, d, z):
         """Return the largest log-scale change of a weight or goal by a step."""
         softest = 0.0 if self.all_hard else float(np.abs(d / self.soft).max(initial=0.0))
-        # With the other distance functions h equals x, or the design weight to which errors of "linear" are relative.
-        most = (
-            find_largest_weight_change(z, self.h, self.x)
-            if self.p.rule == LOGIT
-            else find_largest_dual_change(z, self.h)
-        )
+        of = self.p.distance  # of these h is x, or the design weight to which errors of linear weights are relative
+        if of.exponential or of.linear or of.clipped:
+            most = find_largest_dual_change(z, self.h)
+        else:
+            most = find_largest_weight_change(z, self.h, self.x)
         return max(float(most), softest)
 
     def bound_removed_weights(self, z):
@@ -238,8 +236,8 @@ class DualSearch:
         p = self.p
         softer = (-np.sign(self.targets) * d / self.soft)[self.asked]
         softening = 0.0 if self.all_hard else float(softer.max(initial=0.0))
-        if p.rule in (RAKING, LINEAR):
-            highest = max(softening, z[self.q > 0.0].max(initial=0.0) if p.rule == RAKING else 0.0)
+        if p.distance.exponential or p.distance.linear:
+            highest = max(softening, z[self.q > 0.0].max(initial=0.0) if p.distance.exponential else 0.0)
             if highest < MAX_DAMPED_RAISE or self.hard.all():
                 return damped_step(highest)
         t = self._search_line(d, z, missed)

@@ -6,11 +6,8 @@ from typing import NamedTuple
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.vector import WIDTH, load_elements, store_elements, where
-from cmfast.kernels.cpu._core.vector_functions import exp
-from cmfast.kernels.shared.margins import LEAST_PROOF_GAP, LINEAR, LOGIT, RAKING, TRUNCATED
+from cmfast.kernels.shared.margins import LEAST_PROOF_GAP
 
-MOST_EXPONENT = 700.0  # beyond it float64 overflows
 LEAST_DUAL_GAP = 0.1  # least distance of the z of a removed record from that of the others
 
 
@@ -130,53 +127,6 @@ def mark_rows_using(rows, wanted, out):
         out[c] = False
         for j in range(rows.first[c], rows.first[c + 1]):
             out[c] |= wanted[rows.columns[j]] and rows.values[j * each] != 0.0
-
-
-@jit(inner=True, borrows=True)
-def exponentiate(z, out, start, stop):
-    """Compute exp(z) with exponents clipped to the float64 range; the last SIMD vector overlaps the one before."""
-    if stop - start < WIDTH:
-        for c in range(start, stop):
-            out[c] = math.exp(min(max(z[c], -MOST_EXPONENT), MOST_EXPONENT))
-        return
-    c = start
-    while c < stop:
-        c = min(c, stop - WIDTH)
-        power = load_elements(z, c)
-        power = where(power > MOST_EXPONENT, MOST_EXPONENT, power)
-        store_elements(out, c, exp(where(power < -MOST_EXPONENT, -MOST_EXPONENT, power)))
-        c += WIDTH
-
-
-@jit()
-def compute_weights(rule, q, bounds, z, x, h, start, stop):
-    """Compute the weights x and their derivatives h in z, the dual function of the rule.
-
-    `bounds` are the least and the largest ratio of a weight to its design weight.
-    """
-    low, high = bounds
-    each = min(len(low) - 1, 1)
-    if rule in (RAKING, TRUNCATED):
-        exponentiate(z, h, start, stop)
-    for c in range(start, stop):
-        if rule == LINEAR:
-            x[c], h[c] = q[c] * (1.0 + z[c]), q[c]
-            continue
-        if rule == LOGIT:
-            lower, upper = low[c * each], high[c * each]
-            steep = (upper - lower) / ((1.0 - lower) * (upper - 1.0))
-            at = steep * z[c] + math.log((1.0 - lower) / (upper - 1.0))
-            part = 1.0 / (1.0 + math.exp(min(-at, MOST_EXPONENT)))
-            x[c] = q[c] * (lower + (upper - lower) * part)
-            h[c] = q[c] * (upper - lower) * steep * part * (1.0 - part)
-            continue
-        ratio, lower, upper = h[c], low[c * each], high[c * each]
-        if rule == RAKING:
-            x[c] = q[c] * ratio
-            h[c] = x[c]
-        else:
-            x[c] = q[c] * min(max(ratio, lower), upper)
-            h[c] = x[c] if lower < ratio < upper else 0.0
 
 
 @jit()

@@ -6,7 +6,6 @@ from typing import NamedTuple
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.shared.margins import RAKING
 from cmfast.kernels.shared.scaling import PATIENT_SWEEPS, PLAIN_SWEEPS
 
 MOST_CACHED_ENTRIES = 1 << 20  # entries of categories that the caches hold
@@ -27,7 +26,7 @@ def sweep_to_convergence(s):
     """
     p, layout = s.p, s.p.layout
     margins = len(p.lines)
-    if p.rule != RAKING or layout is None or not s.all_hard or not s.asked.any() or p.max_iter < margins:
+    if not p.distance.exponential or layout is None or not s.all_hard or not s.asked.any() or p.max_iter < margins:
         return False
     patience = PATIENT_SWEEPS if p.lines.size <= MOST_CACHED_ENTRIES else 0
     most, multipliers = p.max_iter // margins, np.where(s.asked, s.multipliers, 0.0)
