@@ -198,8 +198,8 @@ def confusion_matrix(
     coordinates. They match by position: raises if coordinates or the order of dimensions differ.
 
     Dask arrays give a lazy array: the sum of the counts of all chunks. They need `n_classes` or `labels`, and
-    `n_groups` with groups; invalid labels raise when they are computed. Sums of float weights are then exact and rounded
-    once: their last bits may differ from those of NumPy arrays, but are the same for any chunking.
+    `n_groups` with groups; invalid labels raise when they are computed. Sums of float weights are then exact, and
+    rounded once: their last bits may differ from those of NumPy arrays, but are the same for any chunking.
 
     Agrees with ``sklearn.metrics.confusion_matrix``, except: float labels need `whole_floats`, `labels` must be unique,
     and if none of them occurs the matrix is zero instead of an error.
