@@ -252,7 +252,7 @@ def test_what_is_refused():
     with pytest.raises(TypeError, match=r"^normalize: M must be an array, got Dataset; give an xarray\.DataArray, as"):
         cmfast.normalize(M.to_dataset(name="counts"), "row")
     torch = pytest.importorskip("torch")
-    with pytest.raises(TypeError, match=r"^overlap: arrays must come from one library, got S from xarray, T from"):
+    with pytest.raises(TypeError, match=r"^overlap: arrays must come from one library, got A from xarray, B from"):
         cmfast.overlap(M, torch.from_numpy(COUNTS))
     dask = pytest.importorskip("dask")
     assert dask
