@@ -698,7 +698,7 @@ SPECIAL: dict[str, dict[str, Any]] = {
         "wrong": {"comparisons": (None, 3, "x", {}, [], [1], {"f1": 3}, np.ones(2))}
     },
     "uncertainty.mcnemar": {"wrong": {"T": NO_PAIRS}},
-    **dict.fromkeys(("overlap", "l1_distance", "kl_divergence"), {"arrays": {"A": M, "B": M}}),
+    **{name: {"arrays": {"A": M, "B": M}} for name in ("overlap", "l1_distance", "kl_divergence")},
     "uncertainty.bowker": {"arrays": {"T": COUNTS}},
     "uncertainty.stuart_maxwell": {"arrays": {"T": COUNTS}},
     "conformal.scores": OF_SHARES,

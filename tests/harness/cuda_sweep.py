@@ -40,7 +40,7 @@ from cmfast.kernels.cuda.scaling import team
 from cmfast.kernels.ops import OPS
 
 LEAST_COVERED = 0.95
-# What blocks do until far cells converge takes minutes under a sanitizer; tests/scaling does it without.
+# What blocks do until far cells converge takes minutes here.
 LESS_COVERED = {"scaling/large.cuh": 0.94, "scaling/refine.cuh": 0.92}
 # Sanitizers look at every access: what races on many matrices, or reads beyond their end, does so on few, and cases of
 # one op differ in values more than in what threads do.
