@@ -63,6 +63,7 @@ html_title = "cmfast"
 html_show_sourcelink = html_show_copyright = False
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_sidebars = {"install": [], "getting_started": [], "changelog": [], "contributing": []}
 html_theme_options = {
     "header_links_before_dropdown": 7,
     "navigation_with_keys": True,

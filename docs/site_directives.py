@@ -106,8 +106,8 @@ def draw_figures(app: Sphinx, document: nodes.document) -> None:
     """Put the figures that the examples of a page draw below them; what they print is in the page, and tested."""
     page = app.env.current_document.docname
     blocks = [block for block in document.findall(nodes.literal_block) if block.astext().startswith(">>>")]
-    for block in blocks:  # an empty line ends the output of an example where doctest reads the page
-        block.rawsource = block.astext().rstrip()
+    for block in blocks:  # without what only doctest reads: an empty last line, and the repr of a figure
+        block.rawsource = block.astext().rstrip().replace("\n<...>", "")
         block[:] = [nodes.Text(block.rawsource)]
     if not any(".plot(" in block.astext() for block in blocks):
         return
