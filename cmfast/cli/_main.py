@@ -4,6 +4,7 @@ Exit status: 0 success; 1 some elements failed; 2 wrong usage or an unreadable f
 signal ended the run.
 """
 
+import re
 import signal
 import sys
 import threading
@@ -11,13 +12,14 @@ import warnings
 from collections.abc import Sequence
 from contextlib import ExitStack, nullcontext
 from functools import partial
+from pathlib import Path
 from typing import NoReturn
 
 import cmfast
-from cmfast._core import compile_notices, wording
+from cmfast._core import compile_notices, validate, wording
 from cmfast._files.output import FileError, describe_os_error
 from cmfast.cli import _screen
-from cmfast.cli._parser import Parser, UsageError
+from cmfast.cli._parser import Parser, UsageError, misuse
 from cmfast.cli._result import deliver
 from cmfast.cli._wording import CommandWording
 from cmfast.cli.commands import COMMANDS, load
@@ -48,11 +50,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(argv: Sequence[str] | None) -> int:
     """Parse the arguments, run the command and print its warnings; return the exit status."""
-    if not (sys.argv[1:] if argv is None else argv):
+    given = sys.argv[1:] if argv is None else argv
+    if not given:
         print(overview())
         return 0
     try:
-        args = _parser().parse_args(argv)
+        args = _parser(given).parse_args(given)
     except SystemExit as done:  # --help and --version have been printed
         return int(done.code or 0)
     quiet = compile_notices.silence() if getattr(args, "quiet", False) else nullcontext()
@@ -73,27 +76,54 @@ def _run(argv: Sequence[str] | None) -> int:
 
 
 def overview() -> str:
-    """Return the list of commands, with an example of each."""
-    lines = ["Confusion matrices, fast and exact. The commands, with an example of each:", ""]
+    """Return the list of commands by topic, on one screen."""
+    lines = ["Confusion matrices, fast and exact.", ""]
+    before = ""
     for name, command in COMMANDS.items():
-        lines += [f"  {command.summary}", f"    $ {f'cmfast {name} {command.example}'.rstrip()}", ""]
-    return "\n".join([*lines, "Run cmfast COMMAND --help for all options of a command."])
+        lines.append(f"{'' if command.topic == before else command.topic:10}{name:11}{command.summary}")
+        before = command.topic
+    more = ["cmfast COMMAND --help has an example and all options. To begin:", "$ cmfast example t.csv"]
+    return "\n".join([*lines, "", *more, f"$ cmfast report {COMMANDS['report'].example}"])
 
 
-def _parser() -> Parser:
+class _Overview(Parser):
+    """Parser whose help is the list of commands."""
+
+    def format_help(self) -> str:
+        """Return the list of commands."""
+        return overview() + "\n"
+
+    def error(self, message: str) -> NoReturn:
+        """Raise UsageError; for an unknown command propose a similar one, or the report of a file."""
+        first = next((text for text in self.given if not text.startswith("-")), "")
+        if first and first not in COMMANDS:
+            file = f"; cmfast report {first} writes a page about a table of labels"
+            is_file = bool(Path(first).suffix) or Path(first).exists()
+            misuse(f"{first!r} is not a command{file if is_file else validate.suggest_name(first, COMMANDS)}")
+        super().error(message)
+
+    given: Sequence[str] = ()
+
+
+def _parser(argv: Sequence[str] = ()) -> Parser:
     """Return the argument parser with all commands."""
-    parser = Parser(prog="cmfast", description="Confusion matrices, fast and exact.")
+    parser = _Overview(prog="cmfast")
+    parser.given = argv
     parser.add_argument("--version", action="version", version=f"cmfast {cmfast.__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name, (summary, _) in COMMANDS.items():
-        command = commands.add_parser(name, help=summary, description=f"{summary[0].upper()}{summary[1:]}.")
+    commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=Parser)
+    for name, (_, summary, _) in COMMANDS.items():
+        command = commands.add_parser(name, description=f"{summary[0].upper()}{summary[1:]}.")
         command.prepare = partial(_prepare, name)
     return parser
 
 
 def _prepare(name: str, parser: Parser) -> None:
-    """Add the options of a command to its parser."""
+    """Add the options of a command to its parser, and an example to its help."""
     module = load(name)
+    example = COMMANDS[name].example
+    files = dict.fromkeys(re.findall(r"(?<!-o )\b\w+\.(?:csv|json|npy|npz)\b", example))
+    written = [f"$ cmfast example {' '.join(files)}"] if files and name != "example" else []
+    parser.front = "\n".join([*written, f"$ cmfast {name} {example}".rstrip(), "", ""])
     parser.add_argument("--json", action="store_true", help="print JSON for programs instead of a table")
     module.add_options(parser)
     parser.set_defaults(run=module.run, command=name, flags=parser.flags, target=None)

@@ -20,6 +20,11 @@ class Parser(argparse.ArgumentParser):
     """Argument parser that raises one-line errors and adds a command's options only when it is used."""
 
     prepare: Callable[["Parser"], None] | None = None
+    front: str = ""  # what the help begins with
+
+    def format_help(self) -> str:
+        """Return the help, which begins with an example."""
+        return self.front + super().format_help()
 
     def parse_known_args(  # pyright: ignore[reportIncompatibleMethodOverride]  # of overloads
         self, args: Any = None, namespace: Any = None

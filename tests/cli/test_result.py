@@ -88,7 +88,7 @@ def hello(monkeypatch, tmp_path):
     module = ModuleType("cmfast.cli.commands._hello")
     exec(compile(textwrap.dedent(HELLO), "_hello.py", "exec"), module.__dict__)
     monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setitem(commands.COMMANDS, "hello", commands.Command("greet somebody", "NAME"))
+    monkeypatch.setitem(commands.COMMANDS, "hello", commands.Command("start", "greet somebody", "NAME"))
     monkeypatch.chdir(tmp_path)
     assert _main.COMMANDS is commands.COMMANDS
 

@@ -222,13 +222,32 @@ def test_two_columns_that_say_nothing_of_their_names_are_refused(run, tmp_path, 
     assert_exits_with_error(run("metrics", "t.csv"), "cannot tell whether the first line")
 
 
-def test_without_a_command_it_says_what_there_is(capsys, monkeypatch):
+def test_without_a_command_it_says_what_there_is_on_one_screen(capsys, monkeypatch):
     monkeypatch.setattr("sys.argv", ["cmfast"])
-    assert cli.main([]) == cli.main() == 0
+    assert cli.main([]) == cli.main(["--help"]) == cli.main() == 0
     out, err = capsys.readouterr()
-    assert (out.count("\n\n  "), err) == (2 * len(_main.COMMANDS), "")
-    assert max(map(len, out.splitlines())) <= 100
-    examples = [line.removeprefix("    $ cmfast ") for line in out.splitlines() if "$" in line]
-    assert len(set(examples)) == len(_main.COMMANDS)
-    for example in examples:
-        assert _main._parser().parse_args(shlex.split(example)).command == example.split()[0]
+    lines = out.splitlines()[: len(out.splitlines()) // 3]
+    assert ("\n".join(lines * 3), err) == (out.rstrip(), "")
+    assert len(lines) <= 24
+    assert max(map(len, lines)) <= 79
+    listed = [
+        line[10:].split()[0] for line in lines if line[10:11].strip() and line[9:10] == " " and line[20:21] == " "
+    ]
+    assert listed == list(_main.COMMANDS)
+
+
+@pytest.mark.parametrize("name", _main.COMMANDS)
+def test_a_help_begins_with_an_example(capsys, name):
+    assert cli.main([name, "--help"]) == 0
+    *files, example, empty, usage = capsys.readouterr().out.partition("[-h]")[0].splitlines()
+    assert (example, empty) == (f"$ cmfast {name} {_main.COMMANDS[name].example}".rstrip(), "")
+    assert usage.startswith(f"usage: cmfast {name} ")
+    assert all(line.startswith("$ cmfast example ") for line in files)
+    assert _main._parser().parse_args(shlex.split(example)[2:]).command == name
+
+
+def test_an_unknown_command_and_a_file_get_a_proposal(run, tmp_path):
+    (tmp_path / "t.csv").write_text("label,new\na,a\n")
+    for words in (["t.csv"], ["t.csv", "--json"], [str(tmp_path / "t.csv")]):
+        assert_exits_with_error(run(*words), f"is not a command; cmfast report {words[0]} writes a page")
+    assert_exits_with_error(run("metric"), "'metric' is not a command; did you mean 'metrics'?")

@@ -9,51 +9,43 @@ from typing import NamedTuple
 
 
 class Command(NamedTuple):
-    """One-line summary and example of a command."""
+    """Topic and one-line summary of a command, and an example on files that ``cmfast example`` writes."""
 
+    topic: str
     summary: str
     example: str
 
 
 COMMANDS = {
-    "demo": Command("run a complete example on real data: report, numbers and matrices", "--out cmfast-demo"),
-    "report": Command(
-        "write an HTML report on one or two models: matrices, metrics, differences, groups, intervals",
-        "t.parquet --true label --pred new --pred old --by site -o report.html",
-    ),
-    "confusion": Command("count a confusion matrix from a table of labels", "t.csv --true label --pred new"),
-    "metrics": Command(
-        "compute metrics of a table of labels or a file of matrices", "t.csv --true label --pred new --interval"
-    ),
-    "compare": Command(
-        "compare two classifiers on the same samples: differences, intervals, tests",
-        "t.csv --true label --pred new --pred old",
-    ),
+    "example": Command("start", "write small files to try the other commands on", "t.csv"),
+    "report": Command("start", "write a page on one or two models", "t.csv --true label --pred new --pred old"),
+    "demo": Command("start", "run a complete example on real data", "--out cmfast-demo"),
+    "metrics": Command("labels", "compute metrics, with intervals", "t.csv --true label --pred new --interval"),
+    "compare": Command("labels", "test which of two models is better", "t.csv --true label --pred new --pred old"),
+    "confusion": Command("labels", "count a confusion matrix", "t.csv --true label --pred new"),
+    "merge": Command("labels", "merge saved counts", "monday.json tuesday.json -o both.json"),
     "normalize": Command(
-        "normalise a file of confusion matrices", "matrices.npy -o bi.npy --method bi --smoothing 0.5"
+        "matrices", "normalise a file of confusion matrices", "matrices.npy -o bi.npy --smoothing 0.5"
     ),
-    "resample": Command("bootstrap a file of confusion matrices", "matrices.npy -o replicates.npy --resamples 2000"),
+    "resample": Command("matrices", "bootstrap a file of confusion matrices", "matrices.npy -o replicates.npy"),
     "ipf": Command(
-        "scale a table to margins over any of its axes",
+        "tables",
+        "scale a table to margins over any axes",
         "table.npy --margin 0,1:rows.npy --margin 2:depth.npy -o out.npy",
     ),
     "rake": Command(
-        "weight survey respondents so that they add up to known totals (raking)",
-        "microdata.parquet --targets totals.csv --weights w -o weights.parquet",
+        "tables", "weight respondents to known totals", "survey.csv --targets totals.csv --weights w -o weights.csv"
     ),
-    "balance": Command(
-        "balance a contact map: weights that give all rows the same sum",
-        "map.mcool::resolutions/10000 -o map.mcool",
-    ),
-    "merge": Command("merge saved counts", "monday.json tuesday.json -o both.json"),
-    "gcm": Command("compute the geometric confusion matrix of embeddings", "X.npy --labels y.npy --pred p.npy"),
+    "balance": Command("tables", "give all rows of a contact map the same sum", "map.npz -o weights.csv"),
+    "gcm": Command("models", "compare embeddings with what is confused", "X.npy --labels y.npy --pred p.npy"),
     "conformal": Command(
-        "compute conformal prediction sets of probabilities, and which classes share them",
+        "models",
+        "compute sets of classes that hold the true one",
         "new.npy --calibration known.npy --calibration-labels y.npy --alpha 0.1",
     ),
-    "reproduce": Command("recompute the claims of the underlying papers: which hold, which fail", "glossary --quick"),
-    "info": Command("print versions, threads, cache folder and GPU for a bug report", ""),
-    "warmup": Command("compile all kernels now instead of on first use", ""),
+    "reproduce": Command("cmfast", "recompute the claims of the source papers", "glossary --quick"),
+    "info": Command("cmfast", "print versions, threads and cache, for a bug report", ""),
+    "warmup": Command("cmfast", "compile all kernels now instead of on first use", ""),
 }
 
 

@@ -35,7 +35,8 @@ def add_options(parser: Parser) -> None:
     add_common(parser, "--confidence-level")
     add_common(parser, "--resamples", help="number of bootstrap replicates for intervals, default 10000")
     add_common(parser, "--seed", "--threads")
-    add_output(parser, "html file for the page", required=True)
+    add_output(parser, "html file for the page, default report.html")
+    parser.set_defaults(output=Path("report.html"))
 
 
 def run(args: argparse.Namespace) -> Result:
