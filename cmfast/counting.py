@@ -126,7 +126,7 @@ def confusion_matrix(
     whole_floats: bool = False,
     sparse: bool = False,
     normalize: Method | None = None,
-    on_failure: OnFailure = "warn",
+    on_failure: OnFailure = None,
     num_threads: int | None = None,
 ) -> Any:
     """Count how often each true class was predicted as each class.
@@ -161,10 +161,11 @@ def confusion_matrix(
         samples of one axis on the host, without `groups` and `normalize`. :func:`cmfast.metrics.compute` accepts it.
     normalize : {"all", "row", "true", "col", "pred", "bi"}, optional
         Return ``cmfast.normalize(matrices, normalize)`` instead of the counts.
-    on_failure : {"warn", "raise", "ignore"}
+    on_failure : {"warn", "raise", "ignore"}, optional
         What to do about matrices with invalid sums (see Notes).
+        Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
-        Most threads to use; default: what the process may use.
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
     Returns
     -------
@@ -225,7 +226,7 @@ def confusion_matrix(
     >>> cmfast.confusion_matrix([0, 1, 1, 0], [0, 1, 0, 0], n_classes=2, groups=[0, 0, 1, 1]).shape
     (2, 2, 2)
     """
-    validate.on_failure(on_failure)
+    on_failure = validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)
     if normalize is not None:
         validate.choice("normalize", normalize, METHODS)

@@ -17,19 +17,33 @@ def library_name(option: str, frame: Any) -> str:
 
 
 def read_table(option: str, frame: Any) -> Any:
-    """Return `frame` itself, or what a lazy table of polars or another producer of Arrow streams computes.
-
-    Other producers, such as relations of DuckDB, become a Table of Arrow. Raises TypeError for anything else.
-    """
-    if _columns.library_name(frame) is None:
-        if is_table(frame):
-            return frame.collect()
-        if hasattr(type(frame), "__arrow_c_stream__"):
-            import pyarrow as pa
-
-            return pa.table(frame)
+    """Return `frame`, collected as by :func:`collect_table`; raise TypeError for anything but a table."""
+    frame = collect_table(frame)
     library_name(option, frame)
     return frame
+
+
+def collect_table(x: Any) -> Any:
+    """Return the table that a lazy table or a stream of Arrow holds; anything else unchanged.
+
+    Lazy tables are those of polars. Streams, such as relations of DuckDB, become a Table of Arrow.
+    """
+    if _columns.library_name(x) is None and is_table(x):
+        return x.collect()
+    of_columns = type(x).__module__.partition(".")[0] in ("pandas", "polars", "pyarrow")  # columns are streams, too
+    is_stream = hasattr(type(x), "__arrow_c_stream__") and (not of_columns or type(x).__name__ == "RecordBatchReader")
+    if not is_stream:
+        return x
+    import pyarrow as pa
+
+    return pa.table(x)
+
+
+def collect_tables(x: Any) -> Any:
+    """Return :func:`collect_table` of an argument, or of the members of a list, tuple or dict."""
+    if isinstance(x, dict):
+        return {key: collect_table(value) for key, value in x.items()}
+    return [collect_table(value) for value in x] if isinstance(x, list | tuple) else collect_table(x)
 
 
 def is_table(x: Any) -> bool:

@@ -45,9 +45,10 @@ class CcmDisplay:
     Examples
     --------
     >>> from cmfast import conformal
+    >>> from cmfast.display import CcmDisplay
     >>> P = [[0.5, 0.375, 0.125], [0.25, 0.625, 0.125], [0.125, 0.25, 0.625]]
     >>> sets = conformal.prediction_sets(P, [0.9], randomised=False)
-    >>> display = cmfast.display.CcmDisplay.from_sets(sets, [0, 1, 2])
+    >>> display = CcmDisplay.from_sets(sets, [0, 1, 2])
     >>> display.sizes.tolist(), display.coverage.tolist()
     ([0, 0, 3, 0], [1.0, 1.0, 1.0])
     """

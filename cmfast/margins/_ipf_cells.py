@@ -83,8 +83,8 @@ def ipf_cells(
         The cells, nonnegative; or the name of their column in `coords`.
     coords : array of int, shape (d, n), or table
         Index of each cell on each axis, from 0; all distinct, and shared by the batch. Or a DataFrame of pandas or
-        polars or a Table of Arrow: its columns are the axes, except the column of values, and float columns that no
-        margin names.
+        polars, a LazyFrame, or a Table or stream of Arrow: its columns are the axes, except the column of values, and
+        float columns that no margin names.
     margins : list of (axes, target), or of tables
         Target margins, as for :func:`ipf_nd`. Or tables: columns named as in `coords` and one column of targets, with a
         row for each combination of categories in `coords`, NaN for no constraint; further rows are margin entries
@@ -151,11 +151,11 @@ def ipf_cells(
     >>> result.table.round(6), [sums.round(6).tolist() for sums in result.achieved]
     (array([5., 3., 2.]), [[2.0, 8.0], [7.0, 3.0]])
     """
-    long = None
+    long, coords = None, frames.collect_table(coords)
     if frames.is_table(coords):
         if shape is not None:
             validate.refuse("shape", "None if coords is a table", validate.format_value(shape))
-        long = _long_tables.read_long_table(values, coords, margins, ARGUMENTS)
+        long = _long_tables.read_long_table(values, coords, frames.collect_tables(margins), ARGUMENTS)
         values, coords, margins, shape = long.values, long.coords, long.margins, long.shape
     axes, targets = split_margins("margins", "axes", margins, MOST_AXES)
     options = validate_table_options(

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from cmfast._core import dispatch, failures, sparse, validate
+from cmfast._core import dispatch, failures, frames, sparse, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure, Progress
 from cmfast._core.progress import make_reporter
@@ -57,8 +57,8 @@ def rake(
     design : array or matrix of scipy.sparse, shape (n, K), or array, shape (attributes, n), or table
         Contribution of each record to each total: 0 or 1 for categories, counts, any real numbers. A sparse matrix of
         more than 64 columns is never made dense. Or, if `targets` names attributes, the category of each record, from
-        0, a row per attribute. Or, if `targets` names columns, a DataFrame of pandas or polars or a Table of Arrow: a
-        row for each record, with its categories. Shared by the batch.
+        0, a row per attribute. Or, if `targets` names columns, a DataFrame of pandas or polars, a LazyFrame,
+        or a Table or stream of Arrow: a row for each record, with its categories. Shared by the batch.
     targets : array, shape (..., K), or list of (attributes, target), or dict, or table, or list of tables
         The totals. With categories: the wanted sums of weights for the categories of an attribute, an int, or for all
         combinations of several, a tuple of ints; `target` has shape ``(..., *categories)``. NaN leaves a total
@@ -178,7 +178,8 @@ def rake(
     validate.choice("method", method, RAKINGS)
     tol = validate.tolerance(tol)
     max_iter = validate.max_iter(max_iter)
-    long = None
+    long, design = None, frames.collect_table(design)
+    targets = frames.collect_tables(targets) if frames.is_table(design) else targets
     if _long_tables.are_by_name(design, targets, ARGUMENTS):
         if names is not None:
             validate.refuse("names", "None if targets names columns", validate.format_value(names))

@@ -35,8 +35,9 @@ class ComparisonDisplay:
     Examples
     --------
     >>> from cmfast import uncertainty
+    >>> from cmfast.display import ComparisonDisplay
     >>> T = uncertainty.paired_counts([0, 0, 1, 1] * 8, [0, 1, 1, 1] * 8, [0, 0, 1, 0] * 8)
-    >>> display = cmfast.display.ComparisonDisplay.from_comparisons(uncertainty.compare(T, ["accuracy", "recall"]))
+    >>> display = ComparisonDisplay.from_comparisons(uncertainty.compare(T, ["accuracy", "recall"]))
     >>> display.names
     ['accuracy', 'recall, 0', 'recall, 1']
     """

@@ -103,7 +103,7 @@ class Lazy:
 
 
 def test_arrays_on_a_device_are_not_moved():
-    with pytest.raises(TypeError, match=r"S is a .*Elsewhere on a device; .*copy it to the host first"):
+    with pytest.raises(TypeError, match=r"A is a .*Elsewhere on a device; .*copy it to the host first"):
         cmfast.overlap(Elsewhere(), M)
 
 
@@ -128,14 +128,14 @@ def test_arrays_that_dlpack_does_not_have(error):
 
 
 def test_lazy_arrays_are_not_computed():
-    with pytest.raises(TypeError, match=r"S is a lazy .*Lazy; .*call \.compute\(\) first"):
+    with pytest.raises(TypeError, match=r"A is a lazy .*Lazy; .*call \.compute\(\) first"):
         cmfast.overlap(Lazy(), M)
 
 
 def test_two_libraries():
-    with pytest.raises(TypeError, match="one library, got S from torch, T from a Python list"):
+    with pytest.raises(TypeError, match="one library, got A from torch, B from a Python list"):
         cmfast.overlap(torch.from_numpy(M), M.tolist())
-    with pytest.raises(TypeError, match="one library, got S from numpy, T from torch"):
+    with pytest.raises(TypeError, match="one library, got A from numpy, B from torch"):
         cmfast.overlap(M, torch.from_numpy(M))
 
 
@@ -155,7 +155,7 @@ def test_two_devices():
 
     adapters.KNOWN[Array] = Fake()
     try:
-        with pytest.raises(TypeError, match="one device, got S on cuda:0, T on cuda:1"):
+        with pytest.raises(TypeError, match="one device, got A on cuda:0, B on cuda:1"):
             cmfast.overlap(Array("cuda:0"), Array("cuda:1"))
     finally:
         del adapters.KNOWN[Array]

@@ -60,7 +60,7 @@ def test_devices_do_not_mix():
     S = device.asarray(MATRICES)
     with cuda_host.Device(1):
         T = device.asarray(MATRICES)
-    with pytest.raises(TypeError, match="one device, got S on cuda:0, T on cuda:1"):
+    with pytest.raises(TypeError, match="one device, got A on cuda:0, B on cuda:1"):
         cmfast.overlap(S, T)
 
 
@@ -182,7 +182,7 @@ def test_metrics_of_ordered_sums(factor):
 
 
 def test_libraries_do_not_mix():
-    with pytest.raises(TypeError, match=f"one library, got S from {device.xp.__name__}, T from numpy"):
+    with pytest.raises(TypeError, match=f"one library, got A from {device.xp.__name__}, B from numpy"):
         cmfast.overlap(device.asarray(MATRICES), MATRICES)
 
 

@@ -40,7 +40,7 @@ def assert_same_sets(found, want):
     for name in ("packed", "sizes", "mask", "size_counts"):
         assert_promised(getattr(found, name), getattr(want, name))
     (got,) = dask.compute(found)
-    assert type(got) is conformal.PredictionSets
+    assert type(got) is cmfast.results.PredictionSets
     assert_same_bits(np.ascontiguousarray(got.sizes), np.ascontiguousarray(want.sizes))
 
 

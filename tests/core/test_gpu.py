@@ -149,11 +149,11 @@ def test_libraries_and_devices_do_not_mix():
     import torch
 
     on_host, on_cupy, on_torch = torch.from_numpy(M), cupy.asarray(M), torch.from_numpy(M).cuda()
-    with pytest.raises(TypeError, match="one library, got S from cupy, T from numpy"):
+    with pytest.raises(TypeError, match="one library, got A from cupy, B from numpy"):
         cmfast.overlap(on_cupy, M)
-    with pytest.raises(TypeError, match="one library, got S from cupy, T from torch"):
+    with pytest.raises(TypeError, match="one library, got A from cupy, B from torch"):
         cmfast.overlap(on_cupy, on_torch)
-    with pytest.raises(TypeError, match="one device, got S on cuda:0, T on cpu"):
+    with pytest.raises(TypeError, match="one device, got A on cuda:0, B on cpu"):
         cmfast.overlap(on_torch, on_host)
 
 
@@ -165,7 +165,7 @@ def test_two_devices_are_not_mixed():
     here = cupy.asarray(M)
     with cupy.cuda.Device(1):
         other = cupy.asarray(M)
-    with pytest.raises(TypeError, match="one device, got S on cuda:0, T on cuda:1"):
+    with pytest.raises(TypeError, match="one device, got A on cuda:0, B on cuda:1"):
         cmfast.overlap(here, other)
     assert cmfast.overlap(other, other).device.id == 1
 

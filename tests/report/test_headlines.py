@@ -122,8 +122,10 @@ def test_the_class_that_is_found_least_is_named_where_it_is_beyond_chance():
     for _ in range(400):
         wrong += confused_pairs.find_least_recall(rng.binomial(40, 0.7, 10), np.full(10, 40)) is not None
     assert wrong <= allowed(0.05, 400)
-    assert "lowest recall" not in metrics.report([[8, 2], [3, 7]]).explain()
-    assert metrics.report([[98, 2], [50, 50]]).explain().endswith("the lowest recall is that of 1, 0.5000")
+    assert "lowest recall" not in metrics.classification_report([[8, 2], [3, 7]]).explain()
+    assert (
+        metrics.classification_report([[98, 2], [50, 50]]).explain().endswith("the lowest recall is that of 1, 0.5000")
+    )
 
 
 def test_the_top_of_a_page_says_that_nothing_stands_out():

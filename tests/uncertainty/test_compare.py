@@ -211,7 +211,7 @@ def test_words():
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"confidence_level": 1.0}, "level must be between 0 and 1, got 1.0"),
+        ({"confidence_level": 1.0}, "confidence_level must be between 0 and 1, got 1.0"),
         ({"n_resamples": 1}, "n_resamples must be at least 2, got 1"),
         ({"method": "exact"}, "method must be one of"),
     ],
