@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 
-from cmfast._core import dispatch, validate
+from cmfast._core import dispatch, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure, Progress
 from cmfast._core.locking import ObjectLock
@@ -118,7 +118,13 @@ class CellAccumulator:
 
     def __repr__(self) -> str:
         where = f", {len(self._held.spilled)} parts on disk" if self._held.spilled else ""
-        return f"<CellAccumulator: {self.n_points} points, {self.grid.n_axes} axes, {self.n_classes} classes{where}>"
+        return f"<CellAccumulator: {self.n_points:,} points, {self.grid.n_axes} axes, {self.n_classes} classes{where}>"
+
+    def _repr_html_(self) -> str:
+        """Return what was counted so far as HTML for notebooks."""
+        parts = {"points": f"{self.n_points:,}", "left out": f"{self.n_dropped:,}", "classes": str(self.n_classes)}
+        parts |= {"axes": str(self.grid.n_axes), "parts on disk": str(len(self._held.spilled))}
+        return result_repr.render_html("CellAccumulator", parts, "counts() joins the parts; more points may follow")
 
     def update(
         self,

@@ -4,7 +4,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from cmfast._core import dispatch, validate
+from cmfast._core import dispatch, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure
 from cmfast._core.locking import ObjectLock
@@ -64,6 +64,12 @@ class PcaAccumulator:
     def __repr__(self) -> str:
         columns = "" if self._held[2] is None else f", {len(self._held[2])} columns"
         return f"<PcaAccumulator: {self.n_points:,} points{columns}>"
+
+    def _repr_html_(self) -> str:
+        """Return what was summed so far as HTML for notebooks."""
+        n_columns = 0 if self._held[2] is None else len(self._held[2])
+        parts = {"points": f"{self.n_points:,}", "left out": f"{self.n_dropped:,}", "columns": str(n_columns)}
+        return result_repr.render_html("PcaAccumulator", parts, "projection() gives the axes; more points may follow")
 
     def update(self, X: Array, *, on_failure: OnFailure = None, num_threads: int | None = None) -> Self:
         """Add some points.

@@ -8,6 +8,7 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 
+import cmfast
 from cmfast import conformal, display, uncertainty
 
 mpl.use("agg")
@@ -57,3 +58,16 @@ def test_without_matplotlib_there_is_the_text(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     shown = DISPLAYS["ConfusionDisplay"]()._repr_html_()
     assert shown == "<p>&lt;ConfusionDisplay: 3 classes, % of the true class&gt;</p>"
+
+
+def test_accumulators_show_what_they_hold():
+    X = RNG.normal(size=(1200, 3))
+    X[5] = np.nan
+    axes = cmfast.PcaAccumulator()
+    assert "<td>0</td>" in axes._repr_html_()
+    axes.update(X, on_failure="ignore")
+    cells = cmfast.CellAccumulator(cmfast.Grid.scott(X, on_failure="ignore"), n_classes=2)
+    cells.update(X, np.zeros(1200, int), np.ones(1200, int), on_failure="ignore")
+    for one in (axes, cells):
+        assert repr(one).startswith(f"<{type(one).__name__}: 1,199 points, 3 ")
+        assert "<th>points</th><td>1,199</td></tr><tr><th>left out</th><td>1</td>" in one._repr_html_()
