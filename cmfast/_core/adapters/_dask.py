@@ -481,7 +481,7 @@ def merge_shards(
 def _pause_collection() -> Iterator[None]:
     """In this block, do not look for reference cycles: among the objects of a large graph that takes most of the time.
 
-    The collector is on again when the last of several threads leaves the block.
+    With several threads it is on again when the one leaves that found it on.
     """
     is_on = gc.isenabled()
     gc.disable()
