@@ -128,7 +128,7 @@ def test_results_are_on_the_device_of_the_arrays():
     there = strict.asarray(M[:1], device=strict.Device("device1"))
     assert cmfast.normalize(there, "row").device == there.device
     assert cmfast.ipf(there).row_scale.device == there.device
-    with pytest.raises(TypeError, match=r"^overlap: arrays must be on one device, got S on .*CPU.*, T on .*device1"):
+    with pytest.raises(TypeError, match=r"^overlap: arrays must be on one device, got A on .*CPU.*, B on .*device1"):
         cmfast.overlap(made(M), there)
 
 
@@ -237,7 +237,7 @@ def test_devices_that_cannot_hold_results_are_refused(device):
 
 
 def test_namespaces_are_libraries_of_their_own():
-    with pytest.raises(TypeError, match="one library, got S from array_api_strict, T from numpy"):
+    with pytest.raises(TypeError, match="one library, got A from array_api_strict, B from numpy"):
         cmfast.overlap(made(M), M)
     with pytest.raises(TypeError, match="one library, got y_true from array_api_strict, y_pred from a Python list"):
         cmfast.confusion_matrix(made(Y), P.tolist())

@@ -121,7 +121,6 @@ def test_limits_name_categories():
         (("persons", OLD.assign(age=["old", None, "old", "x"]), [AGES]), {}, ValueError, "age must be without missing"),
         (("persons", OLD, [AGES.assign(persons=["1", "2"])]), {}, TypeError, "persons of margins[0] must be real"),
         (("persons", OLD, [AGES]), {"shape": (2, 3)}, ValueError, "shape must be None if coords is a table"),
-        (("persons", pl.from_pandas(OLD).lazy(), [AGES]), {}, TypeError, "give coords.collect()"),
         ((CELLS, COORDS - 1, KNOWN), {}, ValueError, "coords[0] must be from 0 to 4, got -1 for cell 0"),
         ((CELLS, COORDS, KNOWN), {"shape": (5, 4, 2)}, ValueError, "target of margins[1] must be of shape (..., 5, 2)"),
         ((CELLS[:2], [[1, 1], [2, 2]], [(0, [1.0, 1.0])]), {}, ValueError, "got [1, 2] twice, for cells 0 and 1"),

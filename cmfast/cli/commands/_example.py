@@ -74,7 +74,7 @@ def _write_array(make: Callable[[], np.ndarray]) -> bytes:
     import io
 
     file = io.BytesIO()
-    np.save(file, make())
+    np.save(file, make(), allow_pickle=False)
     return file.getvalue()
 
 
