@@ -329,10 +329,10 @@ def _make_empty_batch(x: Any, n_core: int) -> Any:
 def _result_array(found: BlockCalls, k: int, leaf: Any, core: tuple[int, ...]) -> Any:
     """Return result number `k` of all blocks as a Dask array with dtype of `leaf` and shape `core` after the batch."""
     loop, axes = tuple(range(found.n_loop)), tuple(range(found.every.ndim))
-    own: tuple[int, ...] = tuple(len(loop) + axis for axis in range(len(core)))
-    sizes = dict(zip(own, core, strict=True))
-    is_kept = len(own) > 0 and own[0] in axes  # the first core axis of the result, instead of that of the calls
-    options: dict[str, Any] = {"adjust_chunks": {own[0]: sizes.pop(own[0])}} if is_kept else {}
+    sizes = {len(loop) + axis: n for axis, n in enumerate(core)}
+    own = tuple(sizes)
+    is_kept = bool(core) and len(loop) in axes  # the first core axis of the result, instead of that of the calls
+    options: dict[str, Any] = {"adjust_chunks": {len(loop): sizes.pop(len(loop))}} if is_kept else {}
     meta = np.empty_like(leaf, shape=(0,) * (len(loop) + len(core)))
     # literals would be substituted in every task
     take = partial(_take_result, k=k, depth=0 if is_kept else len(axes) - len(loop))
