@@ -84,7 +84,10 @@ def apply_degenerate_limits(truth, prediction, x):
     return where(none_true & none_predicted, np.nan, where(none_true | none_predicted, 0.0, x))
 
 
-_FUNCTIONS = {
+_Codes = cast(Any, namedtuple("_Codes", metric_formulas.Value.__members__))
+# What stands for the names of the formulas; codes are plain integers, as Numba 0.61 compares no IntEnum beside vectors.
+_NAMES = {
+    "Value": _Codes(*map(int, metric_formulas.Value)),
     "sqrt": sqrt,
     "cap_at_one": _cap_at_one,
     "clamp_to_one": _clamp_to_one,
@@ -92,7 +95,7 @@ _FUNCTIONS = {
 }
 _rate, _correct_for_chance = (
     jit(inner=True, inline=True, borrows=True)(
-        FunctionType(formula.__code__, formula.__globals__ | _FUNCTIONS, formula.__name__)
+        FunctionType(formula.__code__, formula.__globals__ | _NAMES, formula.__name__)
     )
     for formula in (metric_formulas.rate, metric_formulas.correct_for_chance)
 )
