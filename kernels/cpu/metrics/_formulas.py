@@ -5,6 +5,8 @@ step that writes or reduces it replaces it by the plan's fill value. Loops over 
 formula, never around it.
 """
 
+import ast
+import inspect
 from collections import namedtuple
 from types import FunctionType
 from typing import Any, cast
@@ -85,7 +87,8 @@ def apply_degenerate_limits(truth, prediction, x):
 
 
 _Codes = cast(Any, namedtuple("_Codes", metric_formulas.Value.__members__))
-# What stands for the names of the formulas; codes are plain integers, as Numba 0.61 compares no IntEnum beside vectors.
+# Meanings of names in the formulas. Codes are plain integers: Numba 0.61 fails to compare an IntEnum if a type of vectors
+# is registered.
 _NAMES = {
     "Value": _Codes(*map(int, metric_formulas.Value)),
     "sqrt": sqrt,
@@ -93,11 +96,45 @@ _NAMES = {
     "clamp_to_one": _clamp_to_one,
     "apply_degenerate_limits": apply_degenerate_limits,
 }
-_rate, _correct_for_chance = (
-    jit(inner=True, inline=True, borrows=True)(
-        FunctionType(formula.__code__, formula.__globals__ | _NAMES, formula.__name__)
-    )
-    for formula in (metric_formulas.rate, metric_formulas.correct_for_chance)
+# Where the entries of the 2x2 table of class `k` are. A formula loads those that its value needs, and no others.
+_ENTRIES = {
+    name: f"load(S, {line} * C + k)"
+    for name, line in {
+        "d": DIAGONAL, "t": ROW, "p": COL, "missed": MISSED, "wrong": FALSE, "not_true": NOT_TRUE,
+        "not_predicted": NOT_PREDICTED, "rejected": REJECTED, "hit": HIT, "reject": REJECT, "covariance": COVARIANCES,
+    }.items()
+}  # fmt: skip
+_ENTRIES |= {"n": f"load(S, {TABLES} * C + {TOTAL_MASS})"}
+_ENTRIES |= {"truth": f"({_ENTRIES['t']} * {_ENTRIES['not_true']})"}
+_ENTRIES |= {"prediction": f"({_ENTRIES['p']} * {_ENTRIES['not_predicted']})"}
+
+
+class _LoadEntries(ast.NodeTransformer):
+    """Rewrite the entries of the table in a formula as loads, and the table among its arguments as ``S, C, k``."""
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
+        """Replace ``m.<entry>`` by its load."""
+        return ast.parse(_ENTRIES[node.attr], mode="eval").body if ast.unparse(node.value) == "m" else node
+
+    def visit_arguments(self, node: ast.arguments) -> ast.arguments:
+        """Replace the argument `m`."""
+        names = [name for arg in node.args for name in (("S", "C", "k") if arg.arg == "m" else (arg.arg,))]
+        return ast.arguments([], [ast.arg(name) for name in names], kwonlyargs=[], kw_defaults=[], defaults=[])
+
+
+def _compile_with_loads(formula: Any) -> Any:
+    """Return a formula, compiled on the lines of sums of eight matrices."""
+    tree = _LoadEntries().visit(ast.parse(inspect.getsource(formula)))
+    tree.body[0].returns = None
+    names: dict[str, Any] = {"__name__": __name__, "load": load, **_NAMES}
+    exec(compile(ast.fix_missing_locations(tree), metric_formulas.__file__, "exec"), names)
+    return jit(inner=True, inline=True, borrows=True)(names[formula.__name__])
+
+
+_rate = _compile_with_loads(metric_formulas.rate)
+_correct_for_chance = _compile_with_loads(metric_formulas.correct_for_chance)
+_rate_of_table = jit(inner=True, inline=True, borrows=True)(
+    FunctionType(metric_formulas.rate.__code__, metric_formulas.rate.__globals__ | _NAMES, "rate")
 )
 
 
@@ -114,10 +151,7 @@ def make_values(plan, S, C):
         square, weighs, fill = beta * beta, rows[v, 3] > 0, 0.0 if choose else params[rows[v, 6], 0]
         total, weighted, weights, members = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
         for k in range(C):
-            if code >= FIRST_CORRECTED:
-                x = _correct_for_chance(code, _load_table(S, C, k))
-            else:
-                x = _evaluate_rate(code, square, S, C, k)
+            x = _correct_for_chance(code, S, C, k) if code >= FIRST_CORRECTED else _evaluate_rate(code, square, S, C, k)
             store(S, at + SINGLE + k, x)
             defined = x == x  # noqa: PLR0124 - NaN alone is not
             member = load(S, MEMBER * C + k)
@@ -138,22 +172,10 @@ def make_values(plan, S, C):
 _Table = cast(Any, namedtuple("_Table", (*metric_formulas.ENTRIES, *metric_formulas.DERIVED)))
 
 
-@jit(inner=True, inline=True, borrows=True)
-def _load_table(S, C, k):
-    """Return the 2x2 table of class `k`."""
-    t, not_true = load(S, ROW * C + k), load(S, NOT_TRUE * C + k)
-    p, not_predicted = load(S, COL * C + k), load(S, NOT_PREDICTED * C + k)
-    return _Table(
-        load(S, DIAGONAL * C + k), t, p, load(S, TABLES * C + TOTAL_MASS), load(S, MISSED * C + k),
-        load(S, FALSE * C + k), not_true, not_predicted, load(S, REJECTED * C + k), load(S, HIT * C + k),
-        load(S, REJECT * C + k), load(S, COVARIANCES * C + k), t * not_true, p * not_predicted,
-    )  # fmt: skip
-
-
 @jit(inner=True, borrows=True)
 def _evaluate_rate(code, square, S, C, k):
     """Return a value of class `k` without chance correction; the compiler decides where to inline it."""
-    return _rate(code, square, _load_table(S, C, k))
+    return _rate(code, square, S, C, k)
 
 
 @jit(inner=True, borrows=True)
@@ -165,7 +187,7 @@ def _evaluate_pooled_rate(code, square, S, first):
         d, t, load(S, first + COL), t + not_true, load(S, first + MISSED), load(S, first + FALSE), not_true,
         load(S, first + NOT_PREDICTED), rejected, d / t, rejected / not_true, none, none, none,
     )  # fmt: skip
-    return _rate(code, square, table)
+    return _rate_of_table(code, square, table)
 
 
 @jit(inner=True, borrows=True)
