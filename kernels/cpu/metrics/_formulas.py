@@ -87,8 +87,8 @@ def apply_degenerate_limits(truth, prediction, x):
 
 
 _Codes = cast(Any, namedtuple("_Codes", metric_formulas.Value.__members__))
-# Meanings of names in the formulas. Codes are plain integers: Numba 0.61 fails to compare an IntEnum if a type of vectors
-# is registered.
+# Meanings of names in the formulas. Codes are plain integers: Numba 0.61 fails to compare an IntEnum if a type of
+# vectors is registered.
 _NAMES = {
     "Value": _Codes(*map(int, metric_formulas.Value)),
     "sqrt": sqrt,
