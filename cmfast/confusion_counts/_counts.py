@@ -389,8 +389,8 @@ class ConfusionCounts(State, Generic[ArrayT]):
     ) -> Any:
         """Return metrics of the matrix, or of each group's matrix; arguments as for :func:`cmfast.metrics.compute`.
 
-        Two options take labels instead of positions: `pos_label`, the positive class of two, replaces `positive`, and
-        `average_over` lists the classes to average over. Without `pos_label`, two integer classes not declared by
+        Two options take labels: `pos_label` is the positive class of two, and `average_over` lists the classes to
+        average over. Without `pos_label`, two integer classes not declared by
         `n_classes` are treated as by :func:`cmfast.metrics.from_labels`: the positive class is 1 of 0 and 1, and 1 of
         -1 and 1; other pairs raise.
 
