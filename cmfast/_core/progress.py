@@ -17,6 +17,12 @@ def is_terminal() -> bool:
     return sys.stderr is not None and sys.stderr.isatty()
 
 
+def is_notebook() -> bool:
+    """Whether this program runs in the kernel of a notebook; importing ipykernel alone does not make it one."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return shell is not None and "IPKernelApp" in shell.config
+
+
 class Bar:
     """Progress callback ``(done, total)`` that draws a bar labelled `label`; it closes itself at the end."""
 
@@ -28,7 +34,7 @@ class Bar:
     def __call__(self, done: int, total: int) -> None:
         """Show that `done` of `total` units are finished."""
         try:
-            if "ipykernel" in sys.modules:  # a notebook, with bars as widgets
+            if is_notebook():  # with bars as widgets
                 from tqdm.auto import tqdm
             elif is_terminal():
                 from tqdm import tqdm

@@ -195,7 +195,7 @@ def refused(call, op, S, *rest, **options):
 
 
 PLANTED = {
-    changed: "^S was changed",
+    changed: "^A was changed",
     raw: "^another name in front: cannot reshape.*raw text 'cannot reshape'",
     nameless: "^no argument named: ",
     broken: "^more than a line: ",

@@ -2,7 +2,7 @@
 
 import io
 import sys
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -15,8 +15,16 @@ def terminal():
     return stream
 
 
-def test_no_bar_goes_into_a_log(monkeypatch, capsys):
-    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
+def a_shell(config):
+    module = ModuleType("IPython")
+    module.get_ipython = lambda: config and SimpleNamespace(config=config)
+    return module
+
+
+@pytest.mark.parametrize("config", [None, {"TerminalIPythonApp": {}}])
+def test_no_bar_goes_into_a_log(config, monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "IPython", a_shell(config))
+    monkeypatch.setitem(sys.modules, "ipykernel", ModuleType("ipykernel"))
     bar = Bar("work", "points")
     bar(1, 3)
     bar(3, 3)
@@ -44,9 +52,7 @@ def test_notebooks_get_the_bar_of_tqdm_auto(notebook, monkeypatch):
 
         module.tqdm = Shown
         monkeypatch.setitem(sys.modules, name, module)
-    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
-    if notebook:
-        monkeypatch.setitem(sys.modules, "ipykernel", ModuleType("ipykernel"))
+    monkeypatch.setitem(sys.modules, "IPython", a_shell({"IPKernelApp": {}} if notebook else None))
     monkeypatch.setattr(sys, "stderr", terminal())
     bar = Bar("work")
     bar(1, 3)
