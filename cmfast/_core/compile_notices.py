@@ -127,7 +127,7 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "display.ConfusionDisplay.compare": ("normalize",),
     "display.StripDisplay.from_matrices": ("normalize",),
     "display.CellsDisplay.from_matrices": ("normalize",),
-    "display.PathDisplay": ("metrics_of_matrices",),
+    "display.PathDisplay.from_matrices": ("metrics_of_matrices",),
     "uncertainty.compare_many": _COMPARED,
     "uncertainty.equivalence": ("metrics_of_matrices", "metrics_gradient", "paired_errors"),
     "metrics.collapse": ("confusion_matrix",),

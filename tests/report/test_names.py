@@ -91,7 +91,8 @@ def notebooks(names):
     return [
         counts(y, a, labels=labels), counts(y, leading, labels=labels), counts(y, a, groups={names[0]: y}),
         uncertainty.paired_counts(y, leading, y), uncertainty.compare_many({(names[0], names[1]): pair}, "accuracy"),
-        metrics.classification_report(M, display_labels=names), metrics.collapse(M, [names[k % 3] for k in range(C)]), make(names),
+        metrics.classification_report(M, display_labels=names),
+        metrics.collapse(M, [names[k % 3] for k in range(C)]), make(names),
     ]  # fmt: skip
 
 
