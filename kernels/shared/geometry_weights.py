@@ -48,7 +48,8 @@ class WeightSummary(NamedTuple):
 class FixedPoint(NamedTuple):
     """Format of a table of fixed-point weights: ``w = scale * q * 2**-shift``, with `limbs` of `width` bits.
 
-    If one word is wide enough, `width` is 0. If all weights are equal, `scale` is the weight and `q` is 1.
+    If one word is wide enough, `width` is 0. If all weights are equal, `scale` is the weight and `q` is 1. All sums of
+    counts times weights are below ``2**bits``.
     """
 
     shift: int
@@ -57,6 +58,7 @@ class FixedPoint(NamedTuple):
     limbs: int
     error: float
     equal: bool
+    bits: int = 63
 
 
 class Fixed(NamedTuple):
@@ -85,10 +87,9 @@ def choose_format(found: WeightSummary) -> FixedPoint | None:
         return FixedPoint(shift, 1.0, 0, 1, error, equal=False)
     # Enough limbs to keep 54 bits of the smallest weight.
     wide = max(shift + 62, 54 - math.frexp(found.smallest)[1])
-    width = 62 - found.total.bit_length()  # sums of limbs times counts stay below 2**63
-    return FixedPoint(
-        wide, 1.0, width, -(-(wide - shift + 63) // width), _relative_error(found.smallest, wide), equal=False
-    )
+    width, bits = 62 - found.total.bit_length(), wide - shift + 63  # sums of limbs times counts stay below 2**63
+    error = _relative_error(found.smallest, wide)
+    return FixedPoint(wide, 1.0, width, -(-bits // width), error, equal=False, bits=bits)
 
 
 def row_blocks(M: np.ndarray) -> Iterator[slice]:

@@ -330,11 +330,15 @@ CELL_SIZES = [
 
 
 def key_cells_of_sizes(C, sizes, seed):
-    """Return sorted keys (cell, label, prediction) of cells with so many keys, counts, weights, and bits of a class."""
+    """Return sorted keys (cell, label, prediction) of cells with so many keys, counts, weights, and bits of a class.
+
+    Weights are integers of one word, and of two, (C, C, 2), the lower one first.
+    """
     rng, half = np.random.default_rng([C, seed]), (C - 1).bit_length()
     pairs = [np.sort(rng.choice(C * C, size, replace=False)) for size in sizes]
     tags = [each // C << half | each % C for each in pairs]
     cells = np.cumsum(rng.integers(1, 5, len(sizes)))
     keys = np.concatenate([cell << 2 * half | tag for cell, tag in zip(cells, tags, strict=True)])
     weights = rng.integers(0, 2**32, (C, C)) * (rng.random((C, C)) < 0.9)
-    return keys, rng.integers(1, 2**20, len(keys)), weights, half
+    counts, low = rng.integers(1, 2**20, len(keys)), rng.integers(0, 2**64, (C, C), np.uint64).view(np.int64)
+    return keys, counts, (weights, np.stack([low, weights], axis=2)), half

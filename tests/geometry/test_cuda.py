@@ -14,8 +14,9 @@ from cmfast._core.adapters import read_only
 from cmfast.geometry import _cell_accumulator
 from cmfast.geometry._width_rules import measure_columns
 from cmfast.kernels.cuda._core import module, sorting
-from cmfast.kernels.cuda.geometry import _entries, _keys
+from cmfast.kernels.cuda.geometry import _entries, _keys, _run_length
 from cmfast.kernels.cuda.geometry import counts as counts_of_cells
+from cmfast.kernels.shared import geometry_weights
 
 pytestmark = [pytest.mark.cuda_host, *device.marks]
 
@@ -157,10 +158,10 @@ def test_errors_of_values_read_as_on_the_cpu():
 @pytest.mark.parametrize("seed", [0, 1, 2])
 @pytest.mark.parametrize(("n", "classes", "width"), [(3000, 5, 1.0), (2500, 90, 1.0), (2500, 60, 50.0)])
 def test_geometric_matrices_have_the_bits_of_the_cpu(n, classes, width, seed):
-    """With matrices in shared memory and too large for it, cells for a warp and for a block, weights in limbs."""
+    """With matrices in shared memory and too large for it, small and large cells, weights of two words and in limbs."""
     X, y, p = points(n, classes, seed)
     rng = np.random.default_rng(seed)
-    tables = [rng.random((classes, classes)), 10.0 ** rng.uniform(-30, 30, (classes, classes))]
+    tables = [rng.random((classes, classes)), *(10.0 ** rng.uniform(-e, e, (classes, classes)) for e in (6, 9, 30))]
     options = {"grid": cmfast.Grid([-25.0] * 3, [width] * 3), "n_classes": classes}
     on_cpu = cmfast.gcm(cmfast.cell_counts(X, y, p, **options), ["row", *tables])
     with device.schedule(seed):
@@ -230,13 +231,15 @@ def sum_minima_slowly(keys, counts, q, half):
 )
 def test_minima_of_cells_of_every_size(C, sizes, seed):
     """Cells for threads and for a block, within tiles of keys, across their ends, and longer than one."""
-    keys, counts, q, half = key_cells_of_sizes(C, sizes, seed)
-    want = np.zeros((C, C), np.int64)
-    for pair, x in sum_minima_slowly(keys, counts, q, half).items():
-        want[pair] = x
-    with device.schedule(seed):
-        got = _entries.sum_cell_minima(*there(keys, counts, q), half)
-    assert np.array_equal(got.get(), want)
+    keys, counts, (one, two), half = key_cells_of_sizes(C, sizes, seed)
+    words = two.view(np.uint64).astype(object)
+    for q, exact in ((one, one), (two, words[..., 0] + (words[..., 1] << 64))):
+        want = np.zeros((C, C), object)
+        for pair, x in sum_minima_slowly(keys, counts, exact, half).items():
+            want[pair] = x
+        with device.schedule(seed):
+            got = _entries.sum_cell_minima(*there(keys, counts, q), half).get().view(np.uint64).astype(object)
+        assert np.array_equal(got if q is one else got[..., 0] + (got[..., 1] << 64), want)
 
 
 @pytest.mark.parametrize("room", [module.SHARED, 1116])
@@ -265,6 +268,25 @@ def test_shapes_of_cells_of_every_size(monkeypatch, C, sizes, room):
         assert totals == [len(cells), pure, unmixed, pairs]
 
 
+@pytest.mark.parametrize("largest", [2**10, 2**24, 2**40])
+def test_classes_of_many_points_take_two_words(monkeypatch, largest):
+    """Weights of rows differ as numbers of points do: beyond four million of a class in one cell one word is short."""
+    keys, counts, _, half = key_cells_of_sizes(6, [1, 30, 36, 7] * 3, 0)
+    counts %= 999
+    counts[::5] += largest
+    M = np.zeros((6, 6), np.int64)
+    np.add.at(M, (keys >> half & 7, keys & 7), counts)
+    W = np.repeat(1.0 / M.sum(axis=1)[:, None], 6, axis=1)
+    form = geometry_weights.choose_format(geometry_weights._summarize_weights(W, M))
+    assert (form.width > 0) == (largest > 2**22)
+    assert 63 <= form.bits <= 128
+    want = dispatch.call("gcm", *map(read_only, (keys, counts, M, W)))
+    monkeypatch.setattr(_run_length, "argsort", None)
+    found = dispatch.call("gcm", *there(keys, counts, M, W))
+    for one, other in zip(want, found, strict=True):
+        assert one.tobytes() == device.host(other).tobytes()
+
+
 def extremes(C):
     """Tables of weights: equal ones, no weights, sums too small for a normal number and too large for any."""
     rng = np.random.default_rng(C)
@@ -279,6 +301,8 @@ def extremes(C):
         "some-zero": np.where(some < 0.5, 0.0, some),
         "denormal": some * 1e-310,
         "least": rng.integers(0, 3, (C, C)) * 5e-324,
+        "two-words": 10.0 ** rng.uniform(-6, 6, (C, C)),
+        "denormal-words": 10.0 ** rng.uniform(-323, -310, (C, C)),
         "denormal-limbs": 10.0 ** rng.uniform(-323, -280, (C, C)),
         "limbs": 10.0 ** rng.uniform(-323, 290, (C, C)),
         "large": some * 1e300,
@@ -309,12 +333,12 @@ def test_weights_of_every_kind_have_the_bits_of_the_cpu(name):
 @pytest.mark.parametrize("width", [0.7, 1e-7])
 def test_matrices_of_parts_have_the_bits_of_the_whole(width):
     X, y, p = points(900, 5)
-    weights = ["row", 10.0 ** np.random.default_rng(3).uniform(-30, 30, (5, 5))]
+    weights = ["row", *(10.0 ** np.random.default_rng(3).uniform(-e, e, (5, 5)) for e in (30, 6))]
     grid = cmfast.Grid(GRID.origin, GRID.width * width)
     cells = cmfast.cell_counts(X, y, p, grid=grid)
     parts = cmfast.cell_counts(*there(X, y, p), grid=grid).deal(3)
     assert [len(part) for part in parts] == [len(part) for part in cells.deal(3)]
-    found = cmfast.gcm(parts, [weights[0], *there(weights[1])])
+    found = cmfast.gcm(parts, [weights[0], *there(*weights[1:])])
     assert found.get().tobytes() == cmfast.gcm(cells, weights).tobytes()
 
 

@@ -343,14 +343,15 @@ def _overlaps(width: str, held: str) -> Call:
     return Call(call, _points("double", "int", C=C))
 
 
-def _minima(held: str) -> Call:
+def _minima(words: str, held: str) -> Call:
     """Minima of cells; without shared memory for heights if a block has little of it."""
-    gcm = _gcm(C=90 if held == "1" else 6, width=7.0)
+    C = 90 if held == "1" else 6
+    gcm = _gcm(*([10.0 ** _rng("words").uniform(-6, 6, (C, C))] if words == "2" else []), C=C, width=7.0)
     if held != "0":
         return gcm
 
     def call(*arrays: Any) -> Any:
-        with mock.patch.object(_entries, "SHARED", 4200):
+        with mock.patch.object(_entries, "SHARED", 2100 * (1 + int(words))):
             return gcm.function(*arrays)
 
     return replace(gcm, function=call)

@@ -13,7 +13,7 @@ KEY_TILES_PER_BLOCK = 8  # tiles of keys of a block whose sums are in shared mem
 MOST_PAIRS = 1 << 10  # pairs of entries of a cell that a warp handles; with more a block does
 
 _OVERLAPS = Kernel("geometry/counts", "cmfast_gcm_overlaps", (("32", "0"), ("32", "1"), ("256", "0"), ("256", "1")))
-_SUMS = Kernel("geometry/counts", "cmfast_gcm_sums", (("0",), ("1",), ("2",)))
+_SUMS = Kernel("geometry/counts", "cmfast_gcm_sums", tuple((words, held) for words in "12" for held in "012"))
 _WIDE = Kernel("geometry/counts", "cmfast_gcm_wide", (("32",),), 80)
 _PAIRS = Kernel("geometry/counts", "cmfast_min_overlap_pairs")
 KERNELS = (_OVERLAPS, _SUMS, _WIDE, _PAIRS)
@@ -68,14 +68,24 @@ def make_entries(keys: Any, bits: int, order: Any = None) -> Entries:
     return Entries(order, runs, keys, keys & ((1 << bits) - 1), xp.concatenate([first, end]), cells)
 
 
-def make_sides(keys: Any, half: int) -> tuple[Entries, Entries]:
-    """Return label and prediction histograms of runs with `keys`, ``cell, label, prediction``; synchronises."""
+def make_side(keys: Any, half: int, axis: int) -> Entries:
+    """Return the label (axis 0) or prediction histogram of runs with `keys`, ``cell, label, prediction``; synchronises.
+
+    Runs are in the order of labels, so only that of predictions takes a sort.
+    """
+    if axis == 0:
+        return make_entries(keys >> half, half)
     cells, prediction = keys >> (2 * half), keys & ((1 << half) - 1)
     first = _run_length.find_starts(cells)
     number = _run_length.number_runs(first, len(keys))
     # The cell's index takes fewer bits to sort than its key.
     order = _run_length.argsort(number << half | prediction, len(first) << half)
-    return make_entries(keys >> half, half), make_entries(cells << half | prediction, half, order)
+    return make_entries(cells << half | prediction, half, order)
+
+
+def make_sides(keys: Any, half: int) -> tuple[Entries, Entries]:
+    """Return the label and the prediction histogram of runs; synchronises."""
+    return make_side(keys, half, 0), make_side(keys, half, 1)
 
 
 class CommonEntries(NamedTuple):
@@ -128,24 +138,27 @@ def sum_minima(
 
 
 def sum_cell_minima(keys: Any, counts: Any, q: Any, half: int) -> Any:
-    """Return sums over cells of the smaller of the heights of a label and a prediction, per pair, modulo 2**64.
+    """Return sums over cells of the smaller of the heights of a label and a prediction, per pair.
 
-    Keys ``cell, label, prediction`` are sorted; a height is a sum of counts times fixed-point weights `q`, (C, C).
+    Keys ``cell, label, prediction`` are sorted; a height is a sum of counts times fixed-point weights `q`. These and
+    the sums are (C, C) modulo 2**64, or (C, C, 2) modulo 2**128, the lower word first.
     """
-    xp, n, C = library(keys), len(keys), len(q)
-    out = xp.zeros((C, C), np.uint64)
+    xp, n, C, number = library(keys), len(keys), len(q), q.shape[2] if q.ndim == 3 else 1
+    out = xp.zeros(q.shape, np.uint64)
     if n:
-        words = 2 * C + -(-3 * C // 2)  # of the heights of a cell
-        tile = 16 * THREADS + 4 * (THREADS // SMALL_CELL_KEYS + 4)
-        sizes = tile, tile + 8 * words, tile + 8 * (words + C * C)
+        each = 8 * number  # bytes of a height
+        space = 2 * C + -(-12 * C // each)  # of a cell: two heights and three int32 per class, in heights
+        tile = (8 + each) * THREADS + 4 * (THREADS // SMALL_CELL_KEYS + 4)
+        sizes = tile, tile + each * space, tile + each * (space + C * C)
         held = max(k for k, size in enumerate(sizes) if size <= SHARED)
         tiles = -(-n // (THREADS - SMALL_CELL_KEYS))
         blocks = (
             -(-tiles // KEY_TILES_PER_BLOCK) if held == 2 else min(tiles, KEY_TILES_PER_BLOCK * processors(keys.device))
         )
+        scratch = None if held else xp.zeros(blocks * space * number, np.uint64)
         _SUMS.launch(
-            (str(held),), blocks, shared=sizes[held], keys=keys, counts=counts, n=n, half=half, n_classes=C, q=q,
-            words=words, scratch=None if held else xp.zeros(blocks * words, np.uint64), out=out,
+            (str(number), str(held)), blocks, shared=sizes[held], keys=keys, counts=counts, n=n, half=half, n_classes=C,
+            q=q, space=space, scratch=scratch, out=out,
         )  # fmt: skip
     return out.view(np.int64)
 

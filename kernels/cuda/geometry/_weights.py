@@ -20,6 +20,7 @@ _ROUND = Kernel("geometry/counts", "cmfast_gcm_round")
 _ROUND_LIMBS = Kernel("geometry/counts", "cmfast_gcm_round_limbs")
 KERNELS = (_SUMMARY, _INTEGERS, _ROUND, _ROUND_LIMBS)
 
+WORD = 64  # bits
 _NEVER = np.iinfo(np.int64).max
 NOTHING = (0, _NEVER, -1, _NEVER, 0, _NEVER)
 
@@ -27,11 +28,13 @@ NOTHING = (0, _NEVER, -1, _NEVER, 0, _NEVER)
 class WeightTable(NamedTuple):
     """A table of fixed-point weights `q`, (K, C, C): limbs, lowest first, just one if `form.width` is 0.
 
-    Both are None for an invalid table.
+    `words` has the same integers as one word, (C, C), or two, (C, C, 2), lower one first; None if these are too narrow
+    for sums. All are None for an invalid table.
     """
 
     q: Any
     form: FixedPoint | None
+    words: Any
 
 
 def quantise(weights: list[Any], M: Any) -> list[WeightTable]:
@@ -43,8 +46,20 @@ def quantise(weights: list[Any], M: Any) -> list[WeightTable]:
     M = xp.ascontiguousarray(M)
     forms = [geometry_weights.choose_format(found) for found in _summarize_tables(W, M)]
     return [
-        WeightTable(None if form is None else _convert_weights(W[k], M, form), form) for k, form in enumerate(forms)
+        WeightTable(None, None, None) if form is None else _make_table(W[k], M, form) for k, form in enumerate(forms)
     ]
+
+
+def _make_table(W: Any, M: Any, form: FixedPoint) -> WeightTable:
+    """Convert one table to fixed point: to limbs, and to words if two are wide enough."""
+    q = _convert_weights(W, M, form)
+    if not form.width:
+        return WeightTable(q, form, q[0])
+    if form.bits > 2 * WORD:
+        return WeightTable(q, form, None)
+    words = library(M).empty((*M.shape, 2), np.int64)
+    words[..., 0], words[..., 1] = _convert_weights(W, M, form._replace(width=WORD, limbs=2))
+    return WeightTable(q, form, words)
 
 
 def _summarize_tables(W: Any, M: Any) -> list[WeightSummary]:
@@ -120,6 +135,16 @@ def propagate_carries(sums: Any, width: int) -> Any:
         out[k], carry = total, total >> width
         if k < len(sums) - 1:
             out[k] = total & ((1 << width) - 1)
+    return out
+
+
+def split_words(sums: Any, form: FixedPoint) -> Any:
+    """Return nonnegative sums of two words (..., 2) as limbs of a format, (K, ...)."""
+    xp, (low, high) = library(sums), (sums[..., k].view(np.uint64) for k in (0, 1))
+    out = xp.empty((form.limbs, *low.shape), np.int64)
+    for k, start in enumerate(range(0, form.limbs * form.width, form.width)):
+        rest = high >> start - WORD if start >= WORD else low >> start | high << WORD - start if start else low
+        out[k] = (rest & ((1 << form.width) - 1)).astype(np.int64)
     return out
 
 

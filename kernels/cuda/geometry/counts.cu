@@ -98,17 +98,28 @@ __global__ void cmfast_merge_cells_numbers(const i64* __restrict__ rows, i64 n, 
   }
 }
 
-// Add to a 64-bit counter; with HELD in shared memory, whose native atomics have 32 bits: the lower half first, then
-// its carry with the upper half.
+typedef unsigned __int128 u128;
+
+// Add to an integer word by word, each with the carry of the one below: words of 32 bits with HELD, in shared memory,
+// which has no native atomics of more; else of 64.
 template <bool HELD>
-__device__ __forceinline__ void add_wide(u64* to, u64 x) {
-  if (HELD) {
-    unsigned* half = reinterpret_cast<unsigned*>(to);
-    const unsigned low = unsigned(x), old = atomicAdd(&half[0], low);
-    const unsigned high = unsigned(x >> 32) + (old + low < low);
-    if (high) atomicAdd(&half[1], high);
-  } else {
-    atomicAdd(to, x);
+struct Word {
+  typedef u64 type;
+};
+template <>
+struct Word<true> {
+  typedef unsigned type;
+};
+template <bool HELD, typename T>
+__device__ __forceinline__ void add_wide(T* to, T x) {
+  typedef typename Word<HELD>::type W;
+  W* words = reinterpret_cast<W*>(to);
+  W carry = 0;
+#pragma unroll
+  for (int k = 0; k < int(sizeof(T) / sizeof(W)); ++k) {
+    const W own = W(x >> 8 * int(sizeof(W)) * k), more = own + carry;
+    carry = more < own;
+    if (more) carry |= W(atomicAdd(&words[k], more) + more) < more;
   }
 }
 
@@ -187,43 +198,63 @@ __global__ void cmfast_pair_counts_add(const i64* __restrict__ keys, const i64* 
     if (held[k]) atomicAdd(&out[k], held[k]);
 }
 
-// Heights of the labels and predictions of one cell, zeros between cells, and which of them it has.
+// Heights of the labels and predictions of one large cell: zeros between cells. The lists say which are not zero, so
+// that a cell takes time for its own labels and predictions, and not for all classes.
+template <typename T>
 struct CellHeights {
-  u64 *L, *P;
+  T *L, *P;
   int *labels, *predictions;
   int* seen;  // whether a prediction is listed
 
-  __device__ __forceinline__ CellHeights(u64* first, int n_classes) : L(first), P(first + n_classes) {
+  __device__ __forceinline__ CellHeights(T* first, int n_classes) : L(first), P(first + n_classes) {
     labels = reinterpret_cast<int*>(first + 2 * n_classes);
     predictions = labels + n_classes;
     seen = predictions + n_classes;
   }
 };
 
-constexpr int CELL_TILE = CM_THREADS - CM_SMALL_CELL_KEYS;  // keys of a tile: the cells that begin there are a block's
+// Integers of as many words: heights of weights that one word holds, or two.
+template <int WORDS>
+struct Height {
+  typedef u64 type;
+};
+template <>
+struct Height<2> {
+  typedef u128 type;
+};
 
-// Sums of min(L, P) over the labels and predictions of every cell: its heights by label and by prediction are sums of
-// counts times fixed-point weights q. Keys are (cell, label, prediction), sorted. In a cell of up to CM_SMALL_CELL_KEYS
-// keys a thread takes each key, beyond that a block the cell. Heights of the latter are in shared memory with HELD, and
-// with 2 so are the sums; else in `scratch`, `words` for each block, zeros.
-template <int HELD>
+// A block loads CM_THREADS keys and takes the cells that begin among the first CELL_TILE: of these, each small one ends
+// among the keys that were loaded.
+constexpr int CELL_TILE = CM_THREADS - CM_SMALL_CELL_KEYS;
+
+// Sums of min(L, P) over the labels and predictions of every cell; its heights L by label and P by prediction are sums
+// of counts times fixed-point weights q, all of WORDS words, lowest first. Keys are (cell, label, prediction), sorted.
+//
+// In a cell of up to CM_SMALL_CELL_KEYS keys a thread takes each key; with more keys the block takes the cell, after
+// all small ones of the tile. HELD says what is in shared memory: 2, the heights of a large cell and the sums of the
+// block; 1, the heights; 0, neither, and heights are in `scratch`, zeros. The heights of a cell take the space of
+// `space` numbers.
+template <int WORDS, int HELD>
 __global__ void cmfast_gcm_sums(const i64* __restrict__ keys, const i64* __restrict__ counts, i64 n, int half,
-                                int n_classes, const i64* __restrict__ q, i64 words, u64* scratch, u64* out) {
+                                int n_classes, const i64* __restrict__ q, i64 space, u64* scratch, u64* out) {
+  typedef typename Height<WORDS>::type T;
   CM_DYN_SMEM(i64, staged);
-  u64* mass = reinterpret_cast<u64*>(staged + CM_THREADS);
-  int* large = reinterpret_cast<int*>(staged + 2 * CM_THREADS);  // where large cells begin in the tile
-  int* number = large + CM_THREADS / CM_SMALL_CELL_KEYS;         // of large cells; of labels and predictions of one
-  u64* held = reinterpret_cast<u64*>(number + 4);
-  const CellHeights heights(HELD ? held : scratch + blockIdx.x * words, n_classes);
-  u64* to = HELD == 2 ? held + words : out;
+  T* mass = reinterpret_cast<T*>(staged + CM_THREADS);
+  int* large = reinterpret_cast<int*>(mass + CM_THREADS);  // where large cells begin in the tile
+  int* number = large + CM_THREADS / CM_SMALL_CELL_KEYS;   // of large cells; of labels and of predictions of one
+  T* held = reinterpret_cast<T*>(number + 4);
+  T *scratches = reinterpret_cast<T*>(scratch), *sums = reinterpret_cast<T*>(out);
+  const T* weights = reinterpret_cast<const T*>(q);
+  const CellHeights<T> heights(HELD ? held : scratches + blockIdx.x * space, n_classes);
+  T* to = HELD == 2 ? held + space : sums;
   const int cells = HELD == 2 ? n_classes * n_classes : 0, me = threadIdx.x;
-  for (i64 k = me; k < (HELD ? words : 0) + cells; k += CM_THREADS) held[k] = 0;
+  for (i64 k = me; k < (HELD ? space : 0) + cells; k += CM_THREADS) held[k] = 0;
   if (me < 3) number[me] = 0;
   const i64 mask = (i64(1) << half) - 1;
-  const auto weigh = [&](i64 key, i64 k) {
-    return u64(q[(key >> half & mask) * n_classes + (key & mask)]) * u64(counts[k]);
+  const auto weigh = [&](i64 key, i64 at) {
+    return weights[(key >> half & mask) * n_classes + (key & mask)] * T(counts[at]);
   };
-  const auto add = [&](i64 i, i64 j, u64 x) {
+  const auto add = [&](i64 i, i64 j, T x) {
     if (x) add_wide<HELD == 2>(&to[i * n_classes + j], x);
   };
   __syncthreads();
@@ -236,22 +267,25 @@ __global__ void cmfast_gcm_sums(const i64* __restrict__ keys, const i64* __restr
     __syncthreads();
     const auto same = [&](int k, i64 cell) { return staged[k] >> 2 * half == cell; };
     if (me < here) {
+      // The cell of this thread's key, from `begin` to `end`, as far as it must be known: a thread looks at no more
+      // than CM_SMALL_CELL_KEYS keys before its own, so `begin` is where the cell begins if it is small.
       const i64 cell = staged[me] >> 2 * half, own = staged[me] & mask;
       int begin = me, end = me + 1;
       while (begin > 0 && me - begin < CM_SMALL_CELL_KEYS && same(begin - 1, cell)) --begin;
       while (end < here && end - begin <= CM_SMALL_CELL_KEYS && same(end, cell)) ++end;
+      // A cell that begins before the tile, or beyond CELL_TILE, belongs to another one.
       const bool before = begin == 0 && first > 0 && keys[first - 1] >> 2 * half == cell;
       if (begin < CELL_TILE && !before && end - begin <= CM_SMALL_CELL_KEYS) {
-        bool leads = true;  // of the keys with this prediction one adds its minima
+        bool leads = true;  // of the keys with this prediction the first adds the minima of all
         for (int k = begin; k < me; ++k) leads &= (staged[k] & mask) != own;
-        u64 P = 0;
+        T P = 0;
         for (int k = me; k < end && leads; ++k)
           if ((staged[k] & mask) == own) P += mass[k];
-        for (int k = begin; k < end && P;) {
+        for (int k = begin; k < end && P;) {  // label by label
           const i64 line = staged[k] >> half;
-          u64 L = 0;
+          T L = 0;
           for (; k < end && staged[k] >> half == line; ++k) L += mass[k];
-          add(line & mask, own, min(L, P));
+          add(line & mask, own, L < P ? L : P);
         }
       } else if (begin == me && begin < CELL_TILE && !before) {
         large[atomicAdd(&number[0], 1)] = me;
@@ -259,12 +293,12 @@ __global__ void cmfast_gcm_sums(const i64* __restrict__ keys, const i64* __restr
     }
     __syncthreads();
     const int larger = number[0];
-    for (int k = 0; k < larger; ++k) {
-      const i64 begin = first + large[k], cell = keys[begin] >> 2 * half;
+    for (int c = 0; c < larger; ++c) {
+      const i64 begin = first + large[c], cell = keys[begin] >> 2 * half;
       for (i64 k = begin + me; k < n && keys[k] >> 2 * half == cell; k += CM_THREADS) {
         const i64 key = keys[k];
         const int i = int(key >> half & mask), j = int(key & mask);
-        const u64 x = weigh(key, k);
+        const T x = weigh(key, k);
         add_wide<(HELD > 0)>(&heights.L[i], x);
         add_wide<(HELD > 0)>(&heights.P[j], x);
         if (k == begin || keys[k - 1] >> half != key >> half) heights.labels[atomicAdd(&number[1], 1)] = i;
@@ -275,20 +309,24 @@ __global__ void cmfast_gcm_sums(const i64* __restrict__ keys, const i64* __restr
       for (int u = me / 32; u < a; u += CM_THREADS / 32)
         for (int s = me % 32; s < b; s += 32) {
           const int i = heights.labels[u], j = heights.predictions[s];
-          add(i, j, min(heights.L[i], heights.P[j]));
+          add(i, j, heights.L[i] < heights.P[j] ? heights.L[i] : heights.P[j]);
         }
       __syncthreads();
       for (int u = me; u < a; u += CM_THREADS) heights.L[heights.labels[u]] = 0;
-      for (int s = me; s < b; s += CM_THREADS)
-        heights.P[heights.predictions[s]] = heights.seen[heights.predictions[s]] = 0;
+      for (int s = me; s < b; s += CM_THREADS) {
+        const int j = heights.predictions[s];
+        heights.P[j] = 0;
+        heights.seen[j] = 0;
+      }
       if (me < 2) number[1 + me] = 0;
       __syncthreads();
     }
-    if (larger && me == 0) number[0] = 0;  // all have read it
+    // All have read it. The next tile's barrier comes before it is used.
+    if (larger && me == 0) number[0] = 0;
   }
   __syncthreads();
   for (int k = me; k < cells; k += CM_THREADS)
-    if (to[k]) atomicAdd(&out[k], to[k]);
+    if (to[k]) add_wide<false>(&sums[k], to[k]);
 }
 
 // Points of every cell, whose keys (cell, label, prediction) begin at first[k]. Added up over cells, from out[1] on:
@@ -503,7 +541,7 @@ __global__ void cmfast_gcm_integers(const double* __restrict__ W, const i64* __r
     for (int limb = 0; limb < limbs; ++limb) {
       const int down = limb * width - up;
       const u64 digit = down >= 64 || down <= -64 ? 0 : down >= 0 ? size >> down : size << -down;
-      out[limb * n + k] = i64(digit & ((1ull << width) - 1));
+      out[limb * n + k] = i64(digit & (width < 64 ? (1ull << width) - 1 : ~0ull));
     }
   }
 }

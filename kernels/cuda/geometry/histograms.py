@@ -7,7 +7,7 @@ import numpy as np
 from cmfast.kernels.cuda import counting
 from cmfast.kernels.cuda._core.module import library
 from cmfast.kernels.cuda.geometry import _entries, _keys, _weights
-from cmfast.kernels.cuda.geometry._entries import find_common_cells, list_pairs, make_entries, make_sides, split_by_work
+from cmfast.kernels.cuda.geometry._entries import find_common_cells, list_pairs, make_entries, make_side, split_by_work
 from cmfast.kernels.shared.geometry_keys import KeyLayout, Ranges, bits_of
 from cmfast.kernels.status import INVALID, OK, RANGE
 
@@ -15,10 +15,10 @@ from cmfast.kernels.status import INVALID, OK, RANGE
 def marginal_histogram(keys: Any, counts: Any, M: Any, W: Any, *, n_classes: int, axis: int) -> tuple[Any, Any, Any]:
     """Return the histogram of labels (axis 0) or predictions (axis 1), weighted or counted; synchronises."""
     xp, half = library(keys), bits_of(n_classes)
-    side = make_sides(keys, half)[axis]
+    side = make_side(keys, half, axis)
     if W is None:
         return side.keys, side.heights(counts), xp.zeros((), np.int8)
-    ((q, form),) = _weights.quantise([W], M)
+    ((q, form, _),) = _weights.quantise([W], M)
     status = xp.asarray(np.array(INVALID if form is None else OK, np.int8))
     if form is not None and form.width:
         heights = _weights.sum_heights(side, _weights.weigh_runs(keys, counts, half, q), form.width)

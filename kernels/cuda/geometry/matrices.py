@@ -33,7 +33,7 @@ def gcm(
     if step == "add":
         return tuple(G)
     sums = xp.zeros((3, number, M.size), np.int64)
-    for w, (q, form) in enumerate(fixed):
+    for w, (q, form, _) in enumerate(fixed):
         if form is not None and not form.width:
             exact = q[0] * M
             rows, columns = exact.sum(axis=1)[:, None], exact.sum(axis=0)[None, :]
@@ -41,7 +41,7 @@ def gcm(
                 sums[k, w] = total.ravel()
     forms = [table.form for table in fixed]
     out = _weights.convert_sums(sums, forms).reshape(3, number, *M.shape)
-    for w, (q, form) in enumerate(fixed):
+    for w, (q, form, _) in enumerate(fixed):
         if form is not None and form.width:
             exact = q * M
             rows, columns = (_weights.propagate_carries(exact.sum(axis=axis), form.width) for axis in (2, 1))
@@ -55,16 +55,17 @@ def gcm(
 def _compute_sums(keys: Any, counts: Any, fixed: list[_weights.WeightTable], shape: tuple[int, int]) -> list[Any]:
     """Return the integer geometric matrix of each table: (C, C), or limbs (K, C, C); zeros for an invalid table."""
     xp, half, sides, out = library(keys), bits_of(shape[0]), None, []
-    for q, form in fixed:
+    for q, form, words in fixed:
         if form is None:
             out.append(xp.zeros(shape, np.int64))
-        elif form.width:
+        elif words is not None:
+            sums = _entries.sum_cell_minima(keys, counts, words, half)
+            out.append(_weights.split_words(sums, form) if form.width else sums)
+        else:
             labels, predictions = sides = sides or make_sides(keys, half)
             masses = _weights.weigh_runs(keys, counts, half, q)
             L, P = (_weights.sum_heights(side, masses, form.width) for side in sides)
             out.append(_entries.sum_wide_minima(labels, L, predictions, P, shape[0]))
-        else:
-            out.append(_entries.sum_cell_minima(keys, counts, q[0], half))
     return out
 
 
