@@ -230,9 +230,17 @@ struct ClassTable : Table<S> {
   __device__ __forceinline__ Entry<S> prediction() const { return this->p * this->not_predicted; }
 };
 
-// Micro-averaged rate: that of the summed tables of the averaged classes.
+// Table of class k.
 template <typename S>
-__device__ __forceinline__ double pooled(const Sums<S>& s, int code, double beta, const double* members) {
+__device__ __forceinline__ Table<S> table_of_class(const Sums<S>& s, i64 k) {
+  return {as_double(s.hit(k)),      as_double(s.truth(k)),         as_double(s.prediction(k)),
+          as_double(s.n),           as_double(s.missed(k)),        as_double(s.false_(k)),
+          as_double(s.not_true(k)), as_double(s.not_predicted(k)), fmax(as_double(s.rejected(k)), 0.0)};
+}
+
+// Sum of the tables of the averaged classes, whose rates are micro-averages.
+template <typename S>
+__device__ __forceinline__ Table<S> pooled_table(const Sums<S>& s, const double* members) {
   typename Sums<S>::Wide d = 0, t = 0, p = 0, n = 0;
   for (i64 k = 0; k < s.C; ++k) {
     if (members && !(members[k] > 0.0)) continue;
@@ -241,23 +249,12 @@ __device__ __forceinline__ double pooled(const Sums<S>& s, int code, double beta
     p += s.prediction(k);
     n += s.n;
   }
-  const Table<S> table{as_double(d),     as_double(t),     as_double(p),
-                       as_double(n),     as_double(t - d), as_double(p - d),
-                       as_double(n - t), as_double(n - p), fmax(as_double((n - t) - (p - d)), 0.0)};
-  return rate(code, beta * beta, table);
+  return {as_double(d),     as_double(t),     as_double(p),
+          as_double(n),     as_double(t - d), as_double(p - d),
+          as_double(n - t), as_double(n - p), fmax(as_double((n - t) - (p - d)), 0.0)};
 }
 
-// Value of one class, NaN for 0/0.
-template <typename S>
-__device__ __forceinline__ double class_value(const Sums<S>& s, int code, double beta, i64 k) {
-  const Table<S> entries{as_double(s.hit(k)),      as_double(s.truth(k)),         as_double(s.prediction(k)),
-                         as_double(s.n),           as_double(s.missed(k)),        as_double(s.false_(k)),
-                         as_double(s.not_true(k)), as_double(s.not_predicted(k)), fmax(as_double(s.rejected(k)), 0.0)};
-  const ClassTable<S> table{entries, s, k};
-  return code >= CM_VALUE_TSS ? correct_for_chance(code, table) : rate(code, beta * beta, table);
-}
-
-// Class values of one metric, as they enter averages.
+// A metric of classes, and how classes enter averages.
 template <typename S>
 struct Values {
   const Sums<S>& s;
@@ -265,28 +262,35 @@ struct Values {
   double beta, fill;
   const double* members;
 
-  __device__ __forceinline__ double raw(i64 k) const { return class_value(s, code, beta, k); }
-  // Whether class k enters averages, and its value.
-  __device__ __forceinline__ bool enters(i64 k, double* value) const {
-    const double x = raw(k);
-    bool inside = mode != CM_MODE_PRESENT || s.truth(k) > 0 || s.prediction(k) > 0;
-    if (members) inside &= members[k] > 0.0;
-    if (mode == CM_MODE_DEFINED) inside &= x == x;
-    *value = !inside ? 0.0 : x == x ? x : fill;
-    return inside;
+  // Value of class k, or of the summed tables; NaN for 0/0. Formulas are inlined, so a kernel should have one call.
+  __device__ __forceinline__ double raw(bool pooled, i64 k) const {
+    const ClassTable<S> table{pooled ? pooled_table(s, members) : table_of_class(s, k), s, k};
+    return code >= CM_VALUE_TSS ? correct_for_chance(code, table) : rate(code, beta * beta, table);
+  }
+  // Whether class k, with value x, enters averages.
+  __device__ __forceinline__ bool enters(i64 k, double x) const {
+    const bool inside = mode != CM_MODE_PRESENT || s.truth(k) > 0 || s.prediction(k) > 0;
+    return inside && !(members && !(members[k] > 0.0)) && (mode != CM_MODE_DEFINED || x == x);
   }
 };
 
-template <typename S>
-__device__ __forceinline__ double reduced(const Values<S>& values, int how, i64 pick, double parameter,
-                                          const double* weights) {
-  if (how == CM_OVER_PICK) return values.raw(pick);
-  if (how == CM_OVER_MICRO) return pooled(values.s, values.code, values.beta, values.members);
+// With `each`, write the value of every class to out[k], or its fill value; else return the value of class `pick`, of
+// the summed tables, or an average.
+template <typename S, typename O>
+__device__ __forceinline__ double reduced(const Values<S>& values, bool each, int how, i64 pick, double parameter,
+                                          const double* weights, O* out) {
+  const bool one = !each && how == CM_OVER_PICK, pooled = !each && how == CM_OVER_MICRO;
   double members = 0.0, sum = 0.0, weighted = 0.0, weight = 0.0, least = CM_INF, square = 0.0, share = 0.0;
   LongProduct product;
-  for (i64 k = 0; k < values.s.C; ++k) {
-    double x;
-    if (!values.enters(k, &x)) continue;
+  const i64 begin = one ? pick : 0, end = one || pooled ? begin + 1 : values.s.C;
+#pragma unroll 1
+  for (i64 k = begin; k < end; ++k) {
+    double x = values.raw(pooled, k);
+    if (one || pooled) return x;
+    const bool enters = values.enters(k, x);
+    if (x != x) x = values.fill;
+    if (each) out[k] = narrow<O>(x);
+    if (each || !enters) continue;
     members += 1.0;
     sum += x;
     const double own = as_double(values.s.truth(k));
@@ -490,16 +494,11 @@ struct Plan {
         values.fill = fill;
         continue;
       }
-      if (step[0] == CM_STEP_EACH) {
-        for (i64 k = 0; k < C; ++k) {
-          const double x = values.raw(k);
-          out_tables[(step[2] * n + b) * C + k] = narrow<O>(x == x ? x : fill);
-        }
-        continue;
-      }
       double x;
-      if (step[0] == CM_STEP_REDUCE) {
-        x = reduced(values, code, step[3], parameter, weights);
+      if (step[0] == CM_STEP_EACH || step[0] == CM_STEP_REDUCE) {
+        const bool each = step[0] == CM_STEP_EACH;
+        x = reduced(values, each, code, step[3], parameter, weights, out_tables + (each ? (step[2] * n + b) * C : 0));
+        if (each) continue;
       } else if (step[0] == CM_STEP_TOTAL) {
         x = whole(s, code, size);
       } else if (step[0] == CM_STEP_HARMONIC) {
@@ -549,15 +548,15 @@ __global__ void cmfast_metrics_of_sums_plan(const S* __restrict__ d, const S* __
 
 // Run a plan on small matrices whose sums stay in shared memory. Each warp processes `many` matrices, at most one per
 // lane: eight lanes, or all, load and sum one matrix in the order of the margins; then each lane runs the plan for one.
-// Rows, matrices and sums are padded to avoid bank conflicts.
+// Rows, matrices and sums are padded to avoid bank conflicts. Without a bound sm_100 and sm_120 use 154 registers.
 template <typename T, typename S, typename O, int SHARERS>
-__global__ void cmfast_metrics_of_matrices_plan(const T* __restrict__ M, int C, i64 n, int many, int ordered,
-                                                int row_step, int cells_step, int sums_step,
-                                                const i64* __restrict__ steps, int n_steps,
-                                                const double* __restrict__ params, const double* __restrict__ weights,
-                                                const double* __restrict__ members, int mode, int n_scalars,
-                                                int n_tables, double* out_registers, O* __restrict__ out_scalars,
-                                                O* __restrict__ out_tables, signed char* __restrict__ out_status) {
+__global__ void __launch_bounds__(64, 8)
+    cmfast_metrics_of_matrices_plan(const T* __restrict__ M, int C, i64 n, int many, int ordered, int row_step,
+                                    int cells_step, int sums_step, const i64* __restrict__ steps, int n_steps,
+                                    const double* __restrict__ params, const double* __restrict__ weights,
+                                    const double* __restrict__ members, int mode, int n_scalars, int n_tables,
+                                    double* out_registers, O* __restrict__ out_scalars, O* __restrict__ out_tables,
+                                    signed char* __restrict__ out_status) {
   CM_DYN_SMEM(S, held);
   constexpr int TOGETHER = 32 / SHARERS;
   constexpr int CELLS_AHEAD =

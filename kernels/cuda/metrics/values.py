@@ -15,7 +15,7 @@ _TYPES = (("i64", "i64"), ("int", "i64"), ("float", "double"), ("double", "doubl
 _MARGINS = Kernel("metrics/values", "cmfast_margins_sums", tuple((*t, w) for t, w in product(_TYPES, batches.WIDTHS)))
 _METRICS_THREADS = 64
 _METRICS = Kernel(
-    "metrics/values", "cmfast_metrics_of_sums_plan", (("i64", "double"), ("double", "double"), ("double", "float")), 120
+    "metrics/values", "cmfast_metrics_of_sums_plan", (("i64", "double"), ("double", "double"), ("double", "float")), 128
 )
 _RESULTS = (("i64", "i64", "double"), ("int", "i64", "double"), ("float", "double", "float"), ("double",) * 3)
 _KAPPA = Kernel(
@@ -46,7 +46,7 @@ _WHOLE = Kernel(
     "metrics/values",
     "cmfast_metrics_of_matrices_plan",
     tuple((*t, str(sharing.lanes)) for t, sharing in product(_RESULTS, _SHARING)),
-    124,
+    128,
 )
 KERNELS = (_MARGINS, _METRICS, _WHOLE, _KAPPA)
 MOST_WHOLE = _SHARING[-1].most
