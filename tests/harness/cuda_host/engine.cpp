@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <numeric>
 #include <random>
@@ -66,14 +67,23 @@ struct Fiber {
   State state;
   unsigned mask;
   int line;
-  bool orders;  // whether the lanes that meet see what the others wrote before
+  bool orders;               // whether the lanes that meet see what the others wrote before
+  unsigned long long given;  // to the lanes that it meets next
+  unsigned long long mail;   // what it gave when they last met: nobody meets again before all have gone on from there
+};
+
+// A block that runs: its fibers, how many wait at its barrier, and how many are done.
+struct Block {
+  std::vector<unsigned> members;
+  unsigned waiting, gone;
 };
 
 static const char* error;
 static std::vector<Fiber> fibers;
-static std::vector<unsigned long long> mail;
+static std::vector<char> visited;  // warps of which a lane came to a meeting in this round
 static std::unique_ptr<unsigned char[]> memory[TOGETHER];
 static unsigned running;
+static Fiber* now;  // the one that runs
 static void* scheduler_stack;
 static void (*body)(void**);
 static void** body_arguments;
@@ -91,13 +101,13 @@ cuda_host_switch:
   ret
 )");
 
-Thread& current() { return fibers[running].thread; }
+Thread& current() { return now->thread; }
 unsigned char* shared() { return memory[running / stride()].get(); }
-static unsigned long long& mailbox(unsigned lane) { return mail[(running & ~31u) + lane]; }
+static Fiber& neighbour(unsigned lane) { return fibers[(running & ~31u) + lane]; }
 
 static void pause(State state) {
-  fibers[running].state = state;
-  cuda_host_switch(&fibers[running].stack_pointer, scheduler_stack);
+  now->state = state;
+  cuda_host_switch(&now->stack_pointer, scheduler_stack);
 }
 
 void fail(const char* what) {
@@ -108,37 +118,32 @@ void fail(const char* what) {
 void rest() { pause(READY); }
 
 void block_barrier(int line) {
-  fibers[running].line = line;
+  now->line = line;
   pause(AT_BLOCK);
 }
 
-static void meet_lanes(unsigned mask, int line, bool orders) {
-  Fiber& fiber = fibers[running];
+static void meet_lanes(unsigned mask, int line, bool orders, unsigned long long given = 0) {
   if (!(mask >> (running & 31u) & 1u)) fail("a lane is not in its own mask");
-  fiber.mask = mask & lanes(current().index / 32);
-  fiber.line = line;
-  fiber.orders = orders;
+  now->mask = mask & lanes(current().index / 32);
+  now->line = line;
+  now->orders = orders;
+  now->given = given;
   pause(AT_WARP);
 }
 
 void warp_barrier(unsigned mask, int line) { meet_lanes(mask, line, true); }
 
 unsigned long long exchange(unsigned mask, unsigned long long value, unsigned source, int line) {
-  mailbox(running & 31u) = value;
-  meet_lanes(mask, line, false);
+  meet_lanes(mask, line, false, value);
   if (!(mask >> source & 1u)) fail("a shuffle reads a lane outside its mask");
-  const unsigned long long got = mailbox(source);
-  meet_lanes(mask, line, false);
-  return got;
+  return neighbour(source).mail;
 }
 
 unsigned vote(unsigned mask, bool yes, int line) {
-  mailbox(running & 31u) = yes;
-  meet_lanes(mask, line, false);
+  meet_lanes(mask, line, false, yes);
   unsigned votes = 0;
   for (unsigned lane = 0; lane < 32; ++lane)
-    if (mask >> lane & 1u) votes |= unsigned(mailbox(lane) & 1u) << lane;
-  meet_lanes(mask, line, false);
+    if (mask >> lane & 1u) votes |= unsigned(neighbour(lane).mail & 1u) << lane;
   return votes;
 }
 
@@ -189,6 +194,7 @@ static void join(const std::vector<unsigned>& members) {
 
 static void resume(unsigned f) {
   running = f;
+  now = &fibers[f];
   become(f);
   cuda_host_switch(&scheduler_stack, fibers[f].stack_pointer);
   become(scheduler);
@@ -198,80 +204,95 @@ static void meet(const std::vector<unsigned>&, void*) {}
 static void join(const std::vector<unsigned>&) {}
 static void resume(unsigned f) {
   running = f;
+  now = &fibers[f];
   cuda_host_switch(&scheduler_stack, fibers[f].stack_pointer);
 }
 #endif
 
-// Let those go on who wait at the barrier of the block of these fibers; say why if they never can.
-static bool open_block(const std::vector<unsigned>& members) {
+// Let those go on who wait at the barrier of a block; say why if they never can.
+static void open_block(Block& block, std::vector<unsigned>& ready) {
+  if (!block.waiting || block.waiting + block.gone < block.members.size()) return;
   std::vector<unsigned> waiting;
-  unsigned gone = 0;
   bool apart = false;
-  for (unsigned f : members) {
-    gone += fibers[f].state == DONE;
+  for (unsigned f : block.members) {
     if (fibers[f].state != AT_BLOCK) continue;
     waiting.push_back(f);
     apart |= fibers[f].line != fibers[waiting[0]].line;
+    fibers[f].state = READY;
   }
-  if (waiting.empty() || waiting.size() + gone < members.size()) return false;
-  if (gone) error = "some threads left before a __syncthreads that others reached";
+  if (block.gone) error = "some threads left before a __syncthreads that others reached";
   if (apart) error = "threads of one block wait at different __syncthreads";
-  for (unsigned f : waiting) fibers[f].state = READY;
-  meet(waiting, &memory[members[0] / stride()]);
-  return true;
+  block.waiting = 0;
+  ready.insert(ready.end(), waiting.begin(), waiting.end());
+  meet(waiting, &memory[block.members[0] / stride()]);
 }
 
-// The same for every group of lanes that wait on one mask.
-static bool open_warps(const std::vector<unsigned>& members) {
-  bool opened = false;
+// The same for every group of lanes of a warp that wait on one mask.
+static void open_warp(unsigned warp, std::vector<unsigned>& ready) {
   std::vector<unsigned> group;
-  for (unsigned f : members) {
+  for (unsigned f = 32 * warp; f < 32 * warp + 32; ++f) {
     if (fibers[f].state != AT_WARP) continue;
-    const unsigned first = f & ~31u, mask = fibers[f].mask;
+    const unsigned mask = fibers[f].mask;
     unsigned here = 0;
     group.clear();
     for (unsigned lane = 0; lane < 32; ++lane) {
-      const Fiber& other = fibers[first + lane];
+      const Fiber& other = fibers[32 * warp + lane];
       if (!(mask >> lane & 1u) || other.state != AT_WARP || other.mask != mask) continue;
       here |= 1u << lane;
-      group.push_back(first + lane);
+      group.push_back(32 * warp + lane);
     }
     if (here != mask) continue;
     for (unsigned k : group) {
       if (fibers[k].line != fibers[f].line) error = "lanes of one warp meet from different lines";
       fibers[k].state = READY;
+      fibers[k].mail = fibers[k].given;
     }
-    if (fibers[f].orders) meet(group, &mail[group[0]]);
-    opened = true;
+    ready.insert(ready.end(), group.begin(), group.end());
+    if (fibers[f].orders) meet(group, &fibers[group[0]].mail);
   }
-  return opened;
 }
 
 static void shuffle(std::vector<unsigned>& order, unsigned seed, std::mt19937& random) {
-  if (seed == 1) std::reverse(order.begin(), order.end());
+  if (seed == 0 && !std::is_sorted(order.begin(), order.end())) std::sort(order.begin(), order.end());
+  if (seed == 1) std::sort(order.begin(), order.end(), std::greater<>());
   if (seed > 1) std::shuffle(order.begin(), order.end(), random);
 }
 
-// Run blocks, whose fibers are given, until they are done.
-static void run(const std::vector<std::vector<unsigned>>& blocks, unsigned seed, std::mt19937& random) {
-  std::vector<unsigned> order;
-  for (const auto& members : blocks) order.insert(order.end(), members.begin(), members.end());
-  join(order);
-  std::size_t left = order.size();
+// Run blocks until they are done, in rounds: all fibers that can go on do so once, then those go on in the next round
+// whom nobody keeps waiting any more. A round takes time only for these, since often one warp works and others wait.
+static void run(std::vector<Block>& blocks, unsigned seed, std::mt19937& random) {
+  std::vector<unsigned> ready, next, warps;
+  for (const Block& block : blocks) ready.insert(ready.end(), block.members.begin(), block.members.end());
+  const std::vector<unsigned> every = ready;
+  join(every);
+  std::size_t left = every.size();
   while (left && !error) {
-    shuffle(order, seed, random);
-    bool moved = false;
-    for (unsigned f : order) {
-      if (fibers[f].state != READY || error) continue;
+    if (ready.empty()) error = "deadlock: a barrier names lanes that have left or wait elsewhere";
+    shuffle(ready, seed, random);
+    next.clear();
+    warps.clear();
+    for (unsigned f : ready) {
+      if (error) break;
       resume(f);
-      left -= fibers[f].state == DONE;
-      moved = true;
+      Block& block = blocks[f / stride()];
+      switch (fibers[f].state) {
+        case READY: next.push_back(f); break;
+        case AT_BLOCK: ++block.waiting; break;
+        case AT_WARP:
+          if (!visited[f / 32]) warps.push_back(f / 32);
+          visited[f / 32] = true;
+          break;
+        case DONE: ++block.gone, --left;
+      }
     }
-    for (const auto& members : blocks) moved |= open_block(members);
-    for (const auto& members : blocks) moved |= open_warps(members);
-    if (left && !moved) error = "deadlock: a barrier names lanes that have left or wait elsewhere";
+    for (Block& block : blocks) open_block(block, next);
+    for (unsigned warp : warps) {
+      visited[warp] = false;
+      open_warp(warp, next);
+    }
+    ready.swap(next);
   }
-  join(order);
+  join(every);
 }
 
 const char* launch(void (*kernel)(void**), void** arguments, const unsigned* config) {
@@ -282,18 +303,19 @@ const char* launch(void (*kernel)(void**), void** arguments, const unsigned* con
   body_arguments = arguments;
   error = nullptr;
   if (fibers.size() < TOGETHER * stride()) fibers.resize(TOGETHER * stride());
-  mail.assign(TOGETHER * stride(), 0);
+  for (Fiber& fiber : fibers) fiber.state = DONE;  // a launch that failed leaves some in between
+  visited.assign(TOGETHER * warps(), false);
   std::mt19937 random(config[7]);
   std::vector<unsigned> order(grid.x * grid.y * grid.z);
   std::iota(order.begin(), order.end(), 0u);
   shuffle(order, config[7], random);
   for (std::size_t first = 0; first < order.size() && !error; first += TOGETHER) {
-    std::vector<std::vector<unsigned>> together;
+    std::vector<Block> together;
     for (unsigned k = 0; k < std::min<std::size_t>(TOGETHER, order.size() - first); ++k) {
       memory[k] = shared_memory(config[6]);
-      together.emplace_back(threads);
-      std::iota(together[k].begin(), together[k].end(), k * stride());
-      for (unsigned f : together[k]) start(order[first + k], f);
+      together.push_back({std::vector<unsigned>(threads), 0, 0});
+      std::iota(together[k].members.begin(), together[k].members.end(), k * stride());
+      for (unsigned f : together[k].members) start(order[first + k], f);
     }
     run(together, config[7], random);
   }
