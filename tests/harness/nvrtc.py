@@ -127,13 +127,10 @@ def _usage(log: str, name: str) -> Usage:
 
 
 @cache
-def usage(topic: str, architecture: str, most: int | None = None, least: int = 0) -> dict[str, Usage]:
-    """Return what the instances of the kernels of a topic take.
-
-    Every one of them, or the first `most` of each kernel, or those that may use `least` registers.
-    """
-    instances = [(k, instance) for k in module.list_kernels() if k.topic == topic for instance in k.instances[:most]]
-    expressions = [kernel.expression(instance) for kernel, instance in instances if kernel.ceiling(instance) >= least]
+def usage(topic: str, architecture: str, most: int | None = None) -> dict[str, Usage]:
+    """Return what the instances of the kernels of a topic take: all of them, or the first `most` of each kernel."""
+    kernels = [kernel for kernel in module.list_kernels() if kernel.topic == topic]
+    expressions = [kernel.expression(instance) for kernel in kernels for instance in kernel.instances[:most]]
     return Program(module.assemble_source(topic)).compile(expressions, architecture, module.options(topic))
 
 
