@@ -80,7 +80,9 @@ class BalanceResult(NamedTuple, Generic[ArrayT]):
         Examples
         --------
         >>> import cmfast
-        >>> cmfast.balance(([0, 0, 1], [1, 2, 2], [1, 2, 3], 3), symmetric="upper").explain()
+        >>> cmfast.balance(
+        ...     ([0, 0, 1], [1, 2, 2], [1, 2, 3], 3), symmetric="upper"
+        ... ).explain()
         'CONVERGED: all kept bins have their sums, recomputed from the returned weights'
         """
         return result_repr.explain_statuses(self.status, index, MEANING, "no blocks")

@@ -95,7 +95,9 @@ class PredictionSets:
         Examples
         --------
         >>> from cmfast import conformal
-        >>> sets = conformal.prediction_sets([[0.5, 0.375, 0.125], [0.75, 0.25, 0.0]], [0.9], randomised=False)
+        >>> sets = conformal.prediction_sets(
+        ...     [[0.5, 0.375, 0.125], [0.75, 0.25, 0.0]], [0.9], randomised=False
+        ... )
         >>> sets.coverage([2, 0])
         array([0.5])
         """
@@ -131,7 +133,9 @@ class PredictionSets:
         Examples
         --------
         >>> from cmfast import conformal
-        >>> sets = conformal.prediction_sets([[0.5, 0.375, 0.125], [0.75, 0.25, 0.0]], [0.9], randomised=False)
+        >>> sets = conformal.prediction_sets(
+        ...     [[0.5, 0.375, 0.125], [0.75, 0.25, 0.0]], [0.9], randomised=False
+        ... )
         >>> n, covered = sets.coverage_by_size([2, 0])
         >>> n.tolist(), covered.tolist()
         ([[0, 1, 1, 0]], [[0, 1, 0, 0]])
@@ -313,7 +317,11 @@ def prediction_sets(
     Examples
     --------
     >>> from cmfast import conformal
-    >>> sets = conformal.prediction_sets([[0.5, 0.375, 0.125], [0.75, 0.25, 0.0]], [0.8, 0.9], randomised=False)
+    >>> sets = conformal.prediction_sets(
+    ...     [[0.5, 0.375, 0.125], [0.75, 0.25, 0.0]],
+    ...     [0.8, 0.9],
+    ...     randomised=False,
+    ... )
     >>> sets.sizes
     array([[1, 1],
            [2, 1]])

@@ -259,9 +259,13 @@ def imbalance_sensitivity(
     Examples
     --------
     >>> from cmfast import contingency
-    >>> round(float(contingency.imbalance_sensitivity("accuracy", 4).value), 4)
+    >>> found = contingency.imbalance_sensitivity("accuracy", 4)
+    >>> round(float(found.value), 4)
     0.1
-    >>> round(float(contingency.imbalance_sensitivity("accuracy", 4, rule="nodes", size=15).value), 4)
+    >>> found = contingency.imbalance_sensitivity(
+    ...     "accuracy", 4, rule="nodes", size=15
+    ... )
+    >>> round(float(found.value), 4)
     0.1067
     """
     validate.choice("rule", rule, get_args(Rule))

@@ -44,8 +44,12 @@ class GcmDisplay:
     >>> y = rng.integers(0, 3, 2000)
     >>> X = rng.normal(size=(2000, 2)) + y[:, None]
     >>> guess = np.clip(np.rint(X.mean(axis=1)), 0, 2).astype(int)
-    >>> result = cmfast.geometric_confusion_matrix(X, y, guess, weights=["row", "bi"])
-    >>> display = cmfast.display.GcmDisplay.from_result(result, display_labels=["low", "middle", "high"])
+    >>> result = cmfast.geometric_confusion_matrix(
+    ...     X, y, guess, weights=["row", "bi"]
+    ... )
+    >>> display = cmfast.display.GcmDisplay.from_result(
+    ...     result, display_labels=["low", "middle", "high"]
+    ... )
     >>> display.weighting, bool((display.guaranteed < display.overlap).all())
     (['row', 'bi'], True)
     """

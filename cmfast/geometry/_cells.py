@@ -122,8 +122,12 @@ class CellCounts(State, Generic[ArrayT]):
     --------
     >>> import cmfast
     >>> grid = cmfast.Grid([0.0], [1.0])
-    >>> a = cmfast.cell_counts([[0.5], [0.6]], [0, 0], [0, 1], grid=grid, n_classes=2)
-    >>> b = cmfast.cell_counts([[0.7], [3.0]], [0, 1], [1, 1], grid=grid, n_classes=2)
+    >>> a = cmfast.cell_counts(
+    ...     [[0.5], [0.6]], [0, 0], [0, 1], grid=grid, n_classes=2
+    ... )
+    >>> b = cmfast.cell_counts(
+    ...     [[0.7], [3.0]], [0, 1], [1, 1], grid=grid, n_classes=2
+    ... )
     >>> both = a + b
     >>> both.cells.tolist(), both.counts.tolist()
     ([[0], [0], [3]], [1, 2, 1])
@@ -304,7 +308,9 @@ class CellCounts(State, Generic[ArrayT]):
         --------
         >>> import cmfast
         >>> grid = cmfast.Grid([0.0], [1.0])
-        >>> cells = cmfast.cell_counts([[0.5], [0.6], [3.0]], [0, 1, 1], [1, 0, 1], grid=grid)
+        >>> cells = cmfast.cell_counts(
+        ...     [[0.5], [0.6], [3.0]], [0, 1, 1], [1, 0, 1], grid=grid
+        ... )
         >>> parts = cells.deal(4)
         >>> len(parts), sum(parts) == cells
         (4, True)
@@ -367,7 +373,12 @@ class CellCounts(State, Generic[ArrayT]):
         --------
         >>> import cmfast
         >>> grid = cmfast.Grid([0.0], [1.0])
-        >>> cells = cmfast.cell_counts([[0.1], [0.2], [0.3], [3.0]], [0, 0, 1, 1], [0, 1, 1, 1], grid=grid)
+        >>> cells = cmfast.cell_counts(
+        ...     [[0.1], [0.2], [0.3], [3.0]],
+        ...     [0, 0, 1, 1],
+        ...     [0, 1, 1, 1],
+        ...     grid=grid,
+        ... )
         >>> h = cells.label_histogram()
         >>> h.cells.tolist(), h.groups.tolist(), h.values.tolist()
         ([[0], [0], [3]], [0, 1, 1], [2, 1, 1])
@@ -405,7 +416,12 @@ class CellCounts(State, Generic[ArrayT]):
         --------
         >>> import cmfast
         >>> grid = cmfast.Grid([0.0], [1.0])
-        >>> cells = cmfast.cell_counts([[0.1], [0.2], [0.3], [3.0]], [0, 0, 1, 1], [0, 1, 1, 1], grid=grid)
+        >>> cells = cmfast.cell_counts(
+        ...     [[0.1], [0.2], [0.3], [3.0]],
+        ...     [0, 0, 1, 1],
+        ...     [0, 1, 1, 1],
+        ...     grid=grid,
+        ... )
         >>> h = cells.prediction_histogram()
         >>> h.cells.tolist(), h.groups.tolist(), h.values.tolist()
         ([[0], [0], [3]], [0, 1, 1], [1, 2, 1])

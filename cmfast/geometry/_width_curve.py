@@ -134,7 +134,9 @@ def width_curve(
     >>> y = rng.integers(0, 3, 2000)
     >>> X = rng.normal(size=(2000, 2)) + y[:, None]
     >>> guess = np.clip(np.rint(X.mean(axis=1)), 0, 2).astype(int)
-    >>> curve = cmfast.width_curve(X, y, guess, weights="row", factors=(0.5, 1, 2), origins=3)
+    >>> curve = cmfast.width_curve(
+    ...     X, y, guess, weights="row", factors=(0.5, 1, 2), origins=3
+    ... )
     >>> [d.n_cells > 20 for d in curve.diagnostics], curve.overlaps.shape
     ([True, True, True], (3, 3))
     """

@@ -118,7 +118,9 @@ def collapse(
     Examples
     --------
     >>> from cmfast import metrics
-    >>> found = metrics.collapse([[5, 2, 1], [1, 6, 0], [0, 1, 4]], ["cat", "cat", "dog"])
+    >>> found = metrics.collapse(
+    ...     [[5, 2, 1], [1, 6, 0], [0, 1, 4]], ["cat", "cat", "dog"]
+    ... )
     >>> found.matrix.tolist(), found.groups
     ([[14, 1], [1, 4]], ('cat', 'dog'))
     """

@@ -105,7 +105,12 @@ def margins(M: Array, /, *, on_failure: OnFailure = None, num_threads: int | Non
     --------
     >>> from cmfast import metrics
     >>> sums = metrics.margins([[5, 1], [2, 4]])
-    >>> sums.diagonal.tolist(), sums.row_sums.tolist(), sums.col_sums.tolist(), int(sums.total)
+    >>> (
+    ...     sums.diagonal.tolist(),
+    ...     sums.row_sums.tolist(),
+    ...     sums.col_sums.tolist(),
+    ...     int(sums.total),
+    ... )
     ([5, 4], [6, 6], [7, 5], 12)
     """
     on_failure = validate.on_failure(on_failure)

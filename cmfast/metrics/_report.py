@@ -191,7 +191,13 @@ def classification_report(
     Examples
     --------
     >>> from cmfast import metrics
-    >>> print(metrics.classification_report([[9500, 0], [500, 0]], display_labels=["intact", "crack"], undefined="nan"))
+    >>> print(
+    ...     metrics.classification_report(
+    ...         [[9500, 0], [500, 0]],
+    ...         display_labels=["intact", "crack"],
+    ...         undefined="nan",
+    ...     )
+    ... )
     0/0: nan           precision     recall         f1    jaccard    support
     intact                0.9500     1.0000     0.9744     0.9500       9500
     crack              undefined     0.0000     0.0000     0.0000        500

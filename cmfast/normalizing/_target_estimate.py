@@ -68,7 +68,9 @@ class TargetEstimate(NamedTuple, Generic[ArrayT]):
         Examples
         --------
         >>> import cmfast
-        >>> cmfast.estimate_for_target([[90, 10], [20, 80]], class_shares=[0.9, 0.1]).explain()
+        >>> cmfast.estimate_for_target(
+        ...     [[90, 10], [20, 80]], class_shares=[0.9, 0.1]
+        ... ).explain()
         'CONVERGED: the estimate has the wanted distribution'
         """
         return result_repr.explain_statuses(self.status, index, MEANING, "no estimates")
@@ -173,7 +175,9 @@ def estimate_for_target(
     Examples
     --------
     >>> import cmfast
-    >>> found = cmfast.estimate_for_target([[90, 10], [20, 80]], class_shares=[0.9, 0.1])
+    >>> found = cmfast.estimate_for_target(
+    ...     [[90, 10], [20, 80]], class_shares=[0.9, 0.1]
+    ... )
     >>> found.matrix
     array([[0.81, 0.09],
            [0.02, 0.08]])

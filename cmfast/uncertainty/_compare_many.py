@@ -72,8 +72,13 @@ class Comparisons(NamedTuple):
         Examples
         --------
         >>> from cmfast import uncertainty
-        >>> T = uncertainty.paired_counts([0, 0, 1, 1] * 5, [0, 1, 1, 1] * 5, [0, 0, 1, 0] * 5)
-        >>> uncertainty.compare_many({("a", "b"): T}, "accuracy").to_pandas()[["first", "second"]].values.tolist()
+        >>> T = uncertainty.paired_counts(
+        ...     [0, 0, 1, 1] * 5, [0, 1, 1, 1] * 5, [0, 0, 1, 0] * 5
+        ... )
+        >>> found = uncertainty.compare_many(
+        ...     {("a", "b"): T}, "accuracy"
+        ... ).to_pandas()
+        >>> found[["first", "second"]].values.tolist()
         [['a', 'b']]
         """
         import pandas as pd
@@ -173,8 +178,14 @@ def compare_many(
     >>> from cmfast import uncertainty
     >>> rng = np.random.default_rng(0)
     >>> y = rng.integers(0, 3, 500)
-    >>> said = {name: np.where(rng.random(500) < share, y, 0) for name, share in zip("abc", (0.9, 0.88, 0.6))}
-    >>> pairs = {(a, b): uncertainty.paired_counts(y, said[a], said[b]) for a, b in combinations(said, 2)}
+    >>> said = {
+    ...     name: np.where(rng.random(500) < share, y, 0)
+    ...     for name, share in zip("abc", (0.9, 0.88, 0.6))
+    ... }
+    >>> pairs = {
+    ...     (a, b): uncertainty.paired_counts(y, said[a], said[b])
+    ...     for a, b in combinations(said, 2)
+    ... }
     >>> uncertainty.compare_many(pairs, "f1_macro")
     <Comparisons: f1_macro 3 pairs, 2 differ>
     """

@@ -89,7 +89,9 @@ class Comparison(NamedTuple):
         Examples
         --------
         >>> from cmfast import uncertainty
-        >>> T = uncertainty.paired_counts([1] * 9 + [0] * 9, [1] * 9 + [0] * 9, [0, 1, 0] * 6)
+        >>> T = uncertainty.paired_counts(
+        ...     [1] * 9 + [0] * 9, [1] * 9 + [0] * 9, [0, 1, 0] * 6
+        ... )
         >>> uncertainty.compare(T, "accuracy").verdict()
         'the first is higher'
         """
@@ -151,7 +153,9 @@ class Comparison(NamedTuple):
         Examples
         --------
         >>> from cmfast import uncertainty
-        >>> T = uncertainty.paired_counts([0, 0, 1, 1] * 5, [0, 1, 1, 1] * 5, [0, 0, 1, 0] * 5)
+        >>> T = uncertainty.paired_counts(
+        ...     [0, 0, 1, 1] * 5, [0, 1, 1, 1] * 5, [0, 0, 1, 0] * 5
+        ... )
         >>> uncertainty.compare(T, "accuracy").to_pandas()["difference"].item()
         0.0
         """

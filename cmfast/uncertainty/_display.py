@@ -36,8 +36,12 @@ class ComparisonDisplay:
     --------
     >>> from cmfast import uncertainty
     >>> from cmfast.display import ComparisonDisplay
-    >>> T = uncertainty.paired_counts([0, 0, 1, 1] * 8, [0, 1, 1, 1] * 8, [0, 0, 1, 0] * 8)
-    >>> display = ComparisonDisplay.from_comparisons(uncertainty.compare(T, ["accuracy", "recall"]))
+    >>> T = uncertainty.paired_counts(
+    ...     [0, 0, 1, 1] * 8, [0, 1, 1, 1] * 8, [0, 0, 1, 0] * 8
+    ... )
+    >>> display = ComparisonDisplay.from_comparisons(
+    ...     uncertainty.compare(T, ["accuracy", "recall"])
+    ... )
     >>> display.names
     ['accuracy', 'recall, 0', 'recall, 1']
     """

@@ -144,7 +144,11 @@ def equivalence(
     Examples
     --------
     >>> from cmfast import uncertainty
-    >>> T = uncertainty.paired_counts([0] * 200 + [1] * 200, [0] * 190 + [1] * 210, [0] * 195 + [1] * 205)
+    >>> T = uncertainty.paired_counts(
+    ...     [0] * 200 + [1] * 200,
+    ...     [0] * 190 + [1] * 210,
+    ...     [0] * 195 + [1] * 205,
+    ... )
     >>> uncertainty.equivalence(T, "accuracy", margin=0.03).explain()
     'accuracy differs by less than 0.03: between -0.0280 and +0.0030, p = 0.0316'
     """

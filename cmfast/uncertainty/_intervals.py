@@ -179,18 +179,34 @@ def interval(
     >>> from cmfast import uncertainty
     >>> M = [[420, 15, 15], [10, 280, 10], [30, 20, 200]]
     >>> found = uncertainty.interval(M, "mcc")
-    >>> round(float(found.estimate), 3), round(float(found.low), 2), round(float(found.high), 2)
+    >>> (
+    ...     round(float(found.estimate), 3),
+    ...     round(float(found.low), 2),
+    ...     round(float(found.high), 2),
+    ... )
     (0.845, 0.81, 0.87)
-    >>> uncertainty.interval(M, ["accuracy", "recall"], method="wilson")["recall"].low.round(3).tolist()
+    >>> found = uncertainty.interval(
+    ...     M, ["accuracy", "recall"], method="wilson"
+    ... )
+    >>> found["recall"].low.round(3).tolist()
     [0.906, 0.899, 0.746]
 
     Twelve patients, with errors that repeat within a patient; by samples, and by patients:
 
-    >>> patients = 3 * [[[9, 0], [0, 6]], [[2, 7], [0, 6]], [[8, 1], [1, 5]], [[9, 0], [3, 2]]]
-    >>> by_sample = uncertainty.interval(sum(map(np.array, patients)), "accuracy", method="normal")
+    >>> patients = 3 * [
+    ...     [[9, 0], [0, 6]],
+    ...     [[2, 7], [0, 6]],
+    ...     [[8, 1], [1, 5]],
+    ...     [[9, 0], [3, 2]],
+    ... ]
+    >>> by_sample = uncertainty.interval(
+    ...     sum(map(np.array, patients)), "accuracy", method="normal"
+    ... )
     >>> round(float(by_sample.low), 2), round(float(by_sample.high), 2)
     (0.74, 0.86)
-    >>> by_patient = uncertainty.interval(patients, "accuracy", method="normal", clusters=True)
+    >>> by_patient = uncertainty.interval(
+    ...     patients, "accuracy", method="normal", clusters=True
+    ... )
     >>> round(float(by_patient.low), 2), round(float(by_patient.high), 2)
     (0.69, 0.9)
     """
@@ -368,7 +384,10 @@ def posterior(
     --------
     >>> from cmfast import uncertainty
     >>> found = uncertainty.posterior([[18, 2], [1, 9]], "accuracy")
-    >>> round(float(found.mean), 2), round(float(found.probability(above=0.8)), 2)
+    >>> (
+    ...     round(float(found.mean), 2),
+    ...     round(float(found.probability(above=0.8)), 2),
+    ... )
     (0.89, 0.92)
     """
     wanted = _plan.resolve_names(names)

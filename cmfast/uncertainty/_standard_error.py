@@ -211,9 +211,13 @@ def standard_error(
     >>> import numpy as np
     >>> from cmfast import uncertainty
     >>> M = [[420, 15, 15], [10, 280, 10], [30, 20, 200]]
-    >>> round(float(uncertainty.standard_error(M, "accuracy")), 6)  # sqrt(0.9 * 0.1 / 1000)
+    >>> # sqrt(0.9 * 0.1 / 1000)
+    >>> value = uncertainty.standard_error(M, "accuracy")
+    >>> round(float(value), 6)
     0.009487
-    >>> found = uncertainty.standard_error(M, ["mcc", "f1_macro", "kappa"], fixed="rows")
+    >>> found = uncertainty.standard_error(
+    ...     M, ["mcc", "f1_macro", "kappa"], fixed="rows"
+    ... )
     >>> {name: round(float(error), 6) for name, error in found.items()}
     {'mcc': 0.014459, 'f1_macro': 0.01024, 'kappa': 0.014542}
 
@@ -224,10 +228,21 @@ def standard_error(
 
     Four patients, with errors that repeat within a patient:
 
-    >>> patients = [[[9, 0], [0, 6]], [[2, 7], [0, 6]], [[8, 1], [1, 5]], [[9, 0], [3, 2]]]
-    >>> round(float(uncertainty.standard_error(patients, "accuracy", clusters=True)), 3)
+    >>> patients = [
+    ...     [[9, 0], [0, 6]],
+    ...     [[2, 7], [0, 6]],
+    ...     [[8, 1], [1, 5]],
+    ...     [[9, 0], [3, 2]],
+    ... ]
+    >>> value = uncertainty.standard_error(
+    ...     patients, "accuracy", clusters=True
+    ... )
+    >>> round(float(value), 3)
     0.1
-    >>> round(float(uncertainty.standard_error(sum(map(np.array, patients)), "accuracy")), 3)
+    >>> value = uncertainty.standard_error(
+    ...     sum(map(np.array, patients)), "accuracy"
+    ... )
+    >>> round(float(value), 3)
     0.052
     """
     validate.choice("fixed", fixed, get_args(Fixed))

@@ -122,7 +122,9 @@ def mcnemar(T: PairedCounts, /, *, kind: Kind = "exact") -> McNemar:
     Examples
     --------
     >>> from cmfast import uncertainty
-    >>> T = uncertainty.paired_counts([1] * 9, [1, 1, 1, 1, 1, 1, 0, 1, 0], [0, 0, 0, 0, 0, 0, 1, 1, 0])
+    >>> T = uncertainty.paired_counts(
+    ...     [1] * 9, [1, 1, 1, 1, 1, 1, 0, 1, 0], [0, 0, 0, 0, 0, 0, 1, 1, 0]
+    ... )
     >>> uncertainty.mcnemar(T)
     <McNemar: p 0.125, only_first 6, only_second 1>
     """
