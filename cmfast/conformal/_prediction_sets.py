@@ -96,7 +96,9 @@ class PredictionSets:
         --------
         >>> from cmfast import conformal
         >>> sets = conformal.prediction_sets(
-        ...     [[0.5, 0.375, 0.125], [0.75, 0.25, 0.0]], [0.9], randomised=False
+        ...     [[0.5, 0.375, 0.125], [0.75, 0.25, 0.0]],
+        ...     [0.9],
+        ...     randomised=False,
         ... )
         >>> sets.coverage([2, 0])
         array([0.5])
@@ -134,7 +136,9 @@ class PredictionSets:
         --------
         >>> from cmfast import conformal
         >>> sets = conformal.prediction_sets(
-        ...     [[0.5, 0.375, 0.125], [0.75, 0.25, 0.0]], [0.9], randomised=False
+        ...     [[0.5, 0.375, 0.125], [0.75, 0.25, 0.0]],
+        ...     [0.9],
+        ...     randomised=False,
         ... )
         >>> n, covered = sets.coverage_by_size([2, 0])
         >>> n.tolist(), covered.tolist()

@@ -86,8 +86,14 @@ def compare(
 def compare(y_true: Array, y_a: Array, y_b: Array, names: MetricName, /, **options: Any) -> Comparison: ...
 @overload
 def compare(y_true: Array, y_a: Array, y_b: Array, names: Names = ..., /, **options: Any) -> dict[str, Comparison]: ...
+@overload
+def compare(table: Any, names: MetricName, /, *, y_true: str, y_a: str, y_b: str, **options: Any) -> Comparison: ...
+@overload
+def compare(
+    table: Any, names: Names = ..., /, *, y_true: str, y_a: str, y_b: str, **options: Any
+) -> dict[str, Comparison]: ...
+@accept_pairs_of_labels(clusters=True)
 @explain_options
-@accept_pairs_of_labels
 @accept_delayed
 def compare(
     T: PairedCounts,
@@ -109,7 +115,9 @@ def compare(
     ----------
     T : PairedCounts
         Paired predictions of both. With clusters, clusters are resampled and swapped instead of samples. Or, in its
-        place, three arrays of labels: ``compare(y_true, y_a, y_b, names)``, as for :func:`paired_counts`.
+        place, three arrays of labels: ``compare(y_true, y_a, y_b, names)``, as for :func:`paired_counts`; or a table,
+        as for :func:`cmfast.by`, and its columns: ``compare(table, names, y_true="label", y_a="new", y_b="old")``. Of
+        both, `clusters` is the cluster of each sample, an array or a column. Lazy columns give a Delayed.
     names : str or list of str
         As for :func:`cmfast.metrics.compute`.
     method : {"bca", "percentile", "basic", "normal", "delta"}

@@ -82,7 +82,11 @@ def equivalence(
 def equivalence(
     y_true: Array, y_a: Array, y_b: Array, name: MetricName, /, margin: float, **options: Any
 ) -> Equivalence: ...
-@accept_pairs_of_labels
+@overload
+def equivalence(
+    table: Any, name: MetricName, /, margin: float, *, y_true: str, y_a: str, y_b: str, **options: Any
+) -> Equivalence: ...
+@accept_pairs_of_labels(clusters=True)
 @accept_delayed
 def equivalence(
     T: PairedCounts,
@@ -100,7 +104,8 @@ def equivalence(
     ----------
     T : PairedCounts
         Paired predictions of both, with clusters if samples are clustered. Or, in its place, three arrays of labels:
-        ``equivalence(y_true, y_a, y_b, name, margin)``.
+        ``equivalence(y_true, y_a, y_b, name, margin)``; or a table and its columns, and clusters, as for
+        :func:`compare`.
     name : str
         Name of a metric.
     margin : float

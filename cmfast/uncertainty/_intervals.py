@@ -55,8 +55,8 @@ def interval(
 ) -> Any: ...
 @overload
 def interval(y_true: Array, y_pred: Array, names: Any = ..., /, **options: Any) -> Any: ...
-@explain_options
 @accept_labels
+@explain_options
 def interval(
     M: Array,
     names: Any = None,
@@ -83,7 +83,9 @@ def interval(
     ----------
     M : array, shape (..., C, C), or ConfusionCounts
         Rows are the truth. Counts; or any shares of them if `n` is given. In its place two arrays of labels may stand,
-        as for :meth:`cmfast.ConfusionCounts.update`: ``interval(y_true, y_pred, names)``.
+        as for :meth:`cmfast.ConfusionCounts.update`: ``interval(y_true, y_pred, names)``; or a table, as for
+        :func:`cmfast.by`, and its columns: ``interval(table, names, y_true="label", y_pred="guess")``. Labels of
+        Dask, and its DataFrame, give a Delayed.
     names : str or list of str, optional
         As for :func:`cmfast.metrics.compute`.
     of : {"metrics", "all", "row", "true", "col", "pred", "bi"}
@@ -98,7 +100,8 @@ def interval(
         probabilities given the counts (always for "posterior").
     clusters : bool, or array, shape (n,)
         True: `M` has shape (..., k, C, C), a matrix for each of k clusters (patients, documents), as
-        :func:`cmfast.confusion_matrix` counts them with ``groups=``. If labels are given: the cluster of each sample.
+        :func:`cmfast.confusion_matrix` counts them with ``groups=``. If labels are given: the cluster of each
+        sample, or the name of a column.
         The metric, or the normalised matrix, is that of their sum; clusters are resampled, not samples.
     strata : array, shape (k,), optional
         The stratum of every matrix along the axis before the last two; each stratum is resampled with its own number
@@ -306,8 +309,8 @@ def posterior(
 ) -> Any: ...
 @overload
 def posterior(y_true: Array, y_pred: Array, names: Any = ..., /, **options: Any) -> Any: ...
-@explain_options
 @accept_labels
+@explain_options
 def posterior(
     M: Array,
     names: Any = None,
@@ -328,7 +331,9 @@ def posterior(
     ----------
     M : array, shape (..., C, C), or ConfusionCounts
         Rows are the truth. Counts; or any shares of them if `n` is given. In its place two arrays of labels may stand,
-        as for :meth:`cmfast.ConfusionCounts.update`: ``posterior(y_true, y_pred, names)``.
+        as for :meth:`cmfast.ConfusionCounts.update`: ``posterior(y_true, y_pred, names)``; or a table, as for
+        :func:`cmfast.by`, and its columns: ``posterior(table, names, y_true="label", y_pred="guess")``. Labels of
+        Dask, and its DataFrame, give a Delayed.
     names : str or list of str, optional
         As for :func:`cmfast.metrics.compute`.
     prior : {"unit", "perks", "jeffreys", "laplace", "haldane"}, float or array, shape (C, C)

@@ -122,8 +122,8 @@ def standard_error(
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> dict[str, Floats]: ...
-@explain_options
 @accept_labels
+@explain_options
 @accept_dask_arrays(M=_get_core_axes)
 def standard_error(
     M: Array,
@@ -146,7 +146,9 @@ def standard_error(
     ----------
     M : array, shape (..., C, C), or ConfusionCounts
         Rows are the truth. Counts; or any shares of them if `n` is given. In its place two arrays of labels may stand,
-        as for :meth:`cmfast.ConfusionCounts.update`: ``standard_error(y_true, y_pred, names)``.
+        as for :meth:`cmfast.ConfusionCounts.update`: ``standard_error(y_true, y_pred, names)``; or a table, as for
+        :func:`cmfast.by`, and its columns: ``standard_error(table, names, y_true="label", y_pred="guess")``. Labels of
+        Dask, and its DataFrame, give a Delayed.
     names : str or list of str, optional
         As for :func:`cmfast.metrics.compute`.
     of : {"metrics", "all", "row", "true", "col", "pred", "bi"}
@@ -156,7 +158,8 @@ def standard_error(
         each class (each row is a multinomial draw).
     clusters : bool, or array, shape (n,)
         True: `M` has shape (..., k, C, C), a matrix for each of k clusters (patients, documents), as
-        :func:`cmfast.confusion_matrix` counts them with ``groups=``. If labels are given: the cluster of each sample.
+        :func:`cmfast.confusion_matrix` counts them with ``groups=``. If labels are given: the cluster of each
+        sample, or the name of a column.
         The metric, or the normalised matrix, is that of their sum; clusters are the sampling units, not samples.
     strata : array, shape (k,), optional
         The stratum of every matrix along the axis before the last two; the number of clusters (samples without

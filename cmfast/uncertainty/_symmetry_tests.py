@@ -86,7 +86,9 @@ class Symmetry(NamedTuple):
 def mcnemar(T: PairedCounts, /, *, kind: Kind = ...) -> McNemar: ...
 @overload
 def mcnemar(y_true: Array, y_a: Array, y_b: Array, /, *, kind: Kind = ...) -> McNemar: ...
-@accept_pairs_of_labels
+@overload
+def mcnemar(table: Any, /, *, y_true: str, y_a: str, y_b: str, **options: Any) -> McNemar: ...
+@accept_pairs_of_labels()
 @accept_delayed
 def mcnemar(T: PairedCounts, /, *, kind: Kind = "exact") -> McNemar:
     """Test whether two classifiers have the same accuracy on the same samples (McNemar's test).
@@ -94,7 +96,8 @@ def mcnemar(T: PairedCounts, /, *, kind: Kind = "exact") -> McNemar:
     Parameters
     ----------
     T : PairedCounts
-        Paired predictions of both classifiers. Or, in its place, three arrays of labels: ``mcnemar(y_true, y_a, y_b)``.
+        Paired predictions of both classifiers. Or, in its place, three arrays of labels: ``mcnemar(y_true, y_a, y_b)``;
+        or a table and its columns: ``mcnemar(table, y_true="label", y_a="new", y_b="old")``.
     kind : {"exact", "mid_p", "corrected"}
         Exact binomial test; its mid-p version, which counts half the probability f of the observed outcome and is
         less conservative (``1 - f / 2`` for equal counts); chi-square with the continuity correction of Edwards.
@@ -165,7 +168,9 @@ def check_paired(T: object, name: str = "T") -> None:
 def bowker(T: "PairedCounts | Array", /, *, on_failure: OnFailure = ...) -> Symmetry: ...
 @overload
 def bowker(y_true: Array, y_a: Array, y_b: Array, /, *, on_failure: OnFailure = ...) -> Symmetry: ...
-@accept_pairs_of_labels
+@overload
+def bowker(table: Any, /, *, y_true: str, y_a: str, y_b: str, **options: Any) -> Symmetry: ...
+@accept_pairs_of_labels()
 @accept_delayed
 @accept_dask_arrays(T="CC")
 def bowker(T: "PairedCounts | Array", /, *, on_failure: OnFailure = None) -> Symmetry:
@@ -220,7 +225,9 @@ def bowker(T: "PairedCounts | Array", /, *, on_failure: OnFailure = None) -> Sym
 def stuart_maxwell(T: "PairedCounts | Array", /, *, on_failure: OnFailure = ...) -> Symmetry: ...
 @overload
 def stuart_maxwell(y_true: Array, y_a: Array, y_b: Array, /, *, on_failure: OnFailure = ...) -> Symmetry: ...
-@accept_pairs_of_labels
+@overload
+def stuart_maxwell(table: Any, /, *, y_true: str, y_a: str, y_b: str, **options: Any) -> Symmetry: ...
+@accept_pairs_of_labels()
 @accept_delayed
 @accept_dask_arrays(T="CC")
 def stuart_maxwell(T: "PairedCounts | Array", /, *, on_failure: OnFailure = None) -> Symmetry:
