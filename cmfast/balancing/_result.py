@@ -4,7 +4,7 @@ from typing import Any, Generic, NamedTuple
 
 import numpy as np
 
-from cmfast._core import result_repr
+from cmfast._core import result_frames, result_repr
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import ArrayT
 from cmfast.kernels.shared.balancing import REASONS
@@ -86,3 +86,7 @@ class BalanceResult(NamedTuple, Generic[ArrayT]):
         'CONVERGED: all kept bins have their sums, recomputed from the returned weights'
         """
         return result_repr.explain_statuses(self.status, index, MEANING, "no blocks")
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with a row per bin."""
+        return result_frames.make_frame({"weight": self.weights, "reason": self.reason, "proof": self.proof}, ("bin",))

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from cmfast._core import dispatch, result_repr, validate
+from cmfast._core import dispatch, result_frames, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, Empty, Method, OnFailure, Smoothing, Table
 from cmfast._files.archive import Parts
@@ -92,6 +92,12 @@ class SparseHistogram(Generic[ArrayT]):
     def explain(self) -> str:
         """Return a sentence on what the histogram holds."""
         return f"heights of {len(self):,} pairs of an occupied cell and a group; all others are zero"
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with a row per entry: the index of its cell on each axis, its group and height."""
+        index, groups = map(result_frames.copy_to_host, self._decode())
+        columns = {f"axis_{k}": axis for k, axis in enumerate(index.T)}
+        return result_frames.make_frame(columns | {"group": groups, "value": self.values}, ("entry",))
 
 
 @result_repr.add_repr

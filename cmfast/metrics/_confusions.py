@@ -6,7 +6,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeAlias, get_args, overl
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmfast._core import dispatch, failures, result_repr, validate
+from cmfast._core import dispatch, failures, result_frames, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, DeviceT, Floats, OnFailure, Undefined
 from cmfast._core.lazy import accept_dask_arrays
@@ -196,6 +196,10 @@ class Confusions(NamedTuple, Generic[ArrayT]):
         triples = zip(value, row, col, strict=True)
         found = [f"{what}{names[i]} and {names[j]}: {x:.6g}" for x, i, j in triples if i >= 0]
         return "\n".join(found) or "no confusions"
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with a row per pair of classes, the largest confusion first."""
+        return result_frames.make_frame(self._asdict(), ("rank",))
 
 
 @overload

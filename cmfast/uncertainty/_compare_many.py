@@ -10,6 +10,7 @@ from cmfast._core.annotations import Label, Undefined
 from cmfast._core.lazy import accept_delayed
 from cmfast._core.p_values import benjamini_hochberg, holm
 from cmfast.confusion_counts._count_samples import warn_of_order
+from cmfast.kernels.loading import load
 from cmfast.metrics import _plan
 from cmfast.metrics._names import MetricName, Names
 from cmfast.uncertainty._compare import CompareMethod, CompareOptions, CompareTest, compare_pair
@@ -91,6 +92,28 @@ class Comparisons(NamedTuple):
             table["holm"], table["benjamini_hochberg"] = np.ravel(self.holm[k]), np.ravel(self.benjamini_hochberg[k])
             tables.append(table)
         return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw the difference of every pair and its interval, not corrected for the number of pairs.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
+
+        Returns
+        -------
+        cmfast.display.ComparisonDisplay
+            The display, drawn. The figure is not shown.
+        """
+        display, rows = load("cmfast.display").ComparisonDisplay, []
+        for (first, second), one in self.pairs.items():
+            rows += [(f"{first} minus {second}{row[0].removeprefix(self.name)}", *row[1:4]) for row in one._rows()]
+        if not rows:
+            validate.fail("there are no pairs to draw")
+        names, *ends = zip(*rows, strict=True)
+        fields = dict(zip(("difference", "low", "high"), map(np.array, ends), strict=True))
+        return display(list(names), **fields, confidence_level=1.0 - self._alpha()).plot(ax=ax)
 
 
 @overload

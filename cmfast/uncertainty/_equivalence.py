@@ -4,10 +4,11 @@ from typing import Any, NamedTuple, overload
 
 import numpy as np
 
-from cmfast._core import dispatch, result_repr, validate
+from cmfast._core import dispatch, result_frames, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, Label, Undefined
 from cmfast._core.lazy import accept_delayed
+from cmfast.kernels.loading import load
 from cmfast.metrics import _plan
 from cmfast.metrics._names import MetricName
 from cmfast.uncertainty._compare import compare, find_positive, stack_matrices, validate_share
@@ -65,6 +66,33 @@ class Equivalence(NamedTuple):
             return f"{self.name} differs by less than {self.margin:g} in {alike} of {p.size:,}"
         said = "differs by less than" if alike else "could differ by more than"
         return f"{self.name} {said} {self.margin:g}: between {self.low:+.4f} and {self.high:+.4f}, p = {p:.3g}"
+
+    def to_pandas(self) -> Any:
+        """Return a DataFrame with one row, or a row per group and class."""
+        columns = {name: getattr(self, name) for name in self._fields if name not in ("name", "confidence_level")}
+        return result_frames.make_frame(columns).assign(name=self.name, confidence_level=self.confidence_level)
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw the difference and its interval, and the margin in both directions.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
+
+        Returns
+        -------
+        cmfast.display.ComparisonDisplay
+            The display, drawn. The figure is not shown.
+        """
+        display = load("cmfast.display").ComparisonDisplay
+        places = [", ".join(map(str, place)) for place in np.ndindex(np.shape(self.difference))]
+        fields = {name: np.ravel(getattr(self, name)) for name in ("difference", "low", "high")}
+        names = [f"{self.name} [{place}]" if place else self.name for place in places]
+        drawn = display(names, **fields, confidence_level=2 * self.confidence_level - 1).plot(ax=ax)
+        for margin in (-self.margin, self.margin):
+            drawn.ax_.axvline(margin, color="0.6", linestyle="--", linewidth=1)
+        return drawn
 
 
 @overload

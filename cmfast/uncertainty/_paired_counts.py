@@ -43,6 +43,10 @@ class Flip(NamedTuple):
     second: Any
     n_samples: int
 
+    def _repr_html_(self) -> str:
+        """Return the cell as HTML for notebooks."""
+        return f"<p>{escape_prose(repr(self))}</p>"
+
 
 class PairedCounts(State):
     """Counts of (truth, first prediction, second prediction) of two classifiers on the same samples.

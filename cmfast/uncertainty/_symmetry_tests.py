@@ -4,7 +4,7 @@ from typing import Any, NamedTuple, get_args, overload
 
 import numpy as np
 
-from cmfast._core import dispatch, failures, result_repr, validate
+from cmfast._core import dispatch, failures, result_frames, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure
 from cmfast._core.lazy import accept_dask_arrays, accept_delayed
@@ -52,6 +52,10 @@ class McNemar(NamedTuple):
         counts = f"only the first is correct in {self.only_first:,} samples, only the second in {self.only_second:,}"
         return f"{counts}: {more} is correct more often, p = {self.p_value:.3g}"
 
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with one row, or a row per group."""
+        return result_frames.make_frame(self._asdict() | {"degrees": np.nan if self.degrees is None else self.degrees})
+
 
 @result_repr.add_repr
 class Symmetry(NamedTuple):
@@ -80,6 +84,10 @@ class Symmetry(NamedTuple):
         if np.ndim(self.p_value):
             return result_repr.format_least_p(self.p_value)
         return f"chi-square {self.statistic:.4g} on {self.degrees} degrees of freedom, p = {self.p_value:.3g}"
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with one row, or a row per group."""
+        return result_frames.make_frame(self._asdict())
 
 
 @overload
