@@ -65,7 +65,8 @@ class GcmDisplay:
 
     def _describe(self) -> str:
         """Return what the repr shows."""
-        return f"{len(self._drawn.names)} classes, {len(self.overlap)} weightings"
+        n = len(self.overlap)
+        return f"{len(self._drawn.names)} classes, {n} weighting{'s' * (n != 1)}"
 
     @classmethod
     def from_result(

@@ -13,6 +13,7 @@ from cmfast._core.markup import escape_name, escape_prose
 from cmfast.metrics._compute import compute
 from cmfast.metrics._margins import margins
 from cmfast.metrics._names import Names
+from cmfast.metrics._single import explain_label_calls
 
 PER_CLASS = ("precision", "recall", "f1", "jaccard")
 WHOLE = ("accuracy", "balanced_accuracy", "min_recall", "mcc", "kappa", "geometric_mean", "f1_of_macro")
@@ -150,6 +151,7 @@ def _find_class_ids(labels: Any, names: list[str]) -> list[int] | None:
     return [names.index(label) for label in requested]
 
 
+@explain_label_calls
 def classification_report(
     M: Array,
     /,

@@ -50,7 +50,8 @@ class ComparisonDisplay:
 
     def _describe(self) -> str:
         """Return what the repr shows."""
-        return f"{len(self.names)} differences, level {self.confidence_level:g}"
+        n = len(self.names)
+        return f"{n} difference{'s' * (n != 1)}, level {self.confidence_level:g}"
 
     @classmethod
     def from_comparisons(cls, comparisons: "Comparison | Mapping[str, Comparison]", /) -> "ComparisonDisplay":

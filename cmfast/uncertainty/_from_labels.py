@@ -58,6 +58,10 @@ def accept_pairs_of_labels(*, clusters: bool = False) -> Callable[[Callable[...,
                     wanted = "labels (y_true, y_a, y_b), as two matrices do not tell which samples both get wrong"
                     validate.refuse("y_b", wanted, repr(given[2]), TypeError)
                 given = (paired_counts(*given[:3], **take_clusters(options)), *given[3:])
+            elif len(given) == 2 and not isinstance(given[0], PairedCounts) and _are_labels(*given):
+                validate.refuse(
+                    "y_b", "the labels that the second classifier predicts", "y_true and y_a only", TypeError
+                )
             return function(*given, **options)
 
         return wrapper

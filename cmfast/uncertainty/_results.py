@@ -135,9 +135,10 @@ class Intervals(Mapping[str, Interval]):
         return len(self._found)
 
     def __repr__(self) -> str:
+        metrics = f"{len(self)} metric{'s' * (len(self) != 1)}"
         drawn = f", {self.n_resamples:,} replicates" if self.n_resamples else ""
         lazy = "; lazy, dask.compute gives it" if result_repr.is_lazy_result(self) else ""
-        return f"<Intervals: {len(self)} metrics, {self.confidence_level:.0%} by {self.method}{drawn}{lazy}>"
+        return f"<Intervals: {metrics}, {self.confidence_level:.0%} by {self.method}{drawn}{lazy}>"
 
     def _repr_html_(self) -> str:
         """Return the intervals as HTML for notebooks: a table with a row per value, or the text if they are lazy."""
