@@ -147,7 +147,7 @@ def test_labels_of_dask_give_delayed_intervals():
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda f: uncertainty.interval(f, "mcc", y_true="truth", y_pred="nwe"), "interval: y_pred .* mean 'new'"),
+        (lambda f: uncertainty.interval(f, "mcc", y_true="truth", y_pred="news"), "interval: y_pred .* mean 'new'"),
         (lambda f: uncertainty.interval(f, "mcc", y_true="truth"), "interval: y_pred must be the name of a column"),
         (lambda f: uncertainty.mcnemar(f, y_true="truth", y_a="new"), "mcnemar: y_b must be the name of a column"),
         (lambda f: uncertainty.interval(Y, "mcc", y_true="truth", y_pred="new"), "interval: the first arg.* ndarray"),
