@@ -4,6 +4,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, TypeVar
 
+import numpy as np
+
 from cmfast._core import caller, frames, lazy, validate
 from cmfast.confusion_counts import ConfusionCounts
 from cmfast.uncertainty._paired_counts import PairedCounts, paired_counts
@@ -12,6 +14,7 @@ R = TypeVar("R")
 
 SIDES = ("y_true", "y_pred")
 PAIRED_SIDES = ("y_true", "y_a", "y_b")
+NO_TABLES = (np.ndarray, list, tuple, PairedCounts, ConfusionCounts)  # the usual arguments
 
 
 def accept_labels(function: Callable[..., R]) -> Callable[..., R]:
@@ -20,8 +23,7 @@ def accept_labels(function: Callable[..., R]) -> Callable[..., R]:
     @wraps(function)
     def wrapper(*given: Any, **options: Any) -> R:
         """Count the labels, if labels are given, and call `function` with the matrix."""
-        _refuse_unnamed(given, options, SIDES)
-        if given and not options.keys().isdisjoint(SIDES):
+        if _names_columns(given, options, SIDES):
             columns = _take_columns(options, SIDES) | _take_clusters(options)
             given = (_count_table(_count_labels, _merge_labels, given[0], columns), *given[1:])
         elif len(given) > 2 or (len(given) == 2 and _are_labels(*given)):
@@ -49,8 +51,7 @@ def accept_pairs_of_labels(*, clusters: bool = False) -> Callable[[Callable[...,
         @wraps(function)
         def wrapper(*given: Any, **options: Any) -> R:
             """Count the labels, if labels are given, and call `function` with the counts."""
-            _refuse_unnamed(given, options, PAIRED_SIDES)
-            if given and not options.keys().isdisjoint(PAIRED_SIDES):
+            if _names_columns(given, options, PAIRED_SIDES):
                 columns = _take_columns(options, PAIRED_SIDES) | take_clusters(options)
                 given = (_count_table(paired_counts, _merge_pairs, given[0], columns), *given[1:])
             elif len(given) > 2 and not isinstance(given[0], PairedCounts) and not isinstance(given[1], str):
@@ -96,11 +97,14 @@ def _take_clusters(options: dict[str, Any]) -> dict[str, Any]:
     return {"groups": clusters}
 
 
-def _refuse_unnamed(given: tuple[Any, ...], options: dict[str, Any], sides: tuple[str, ...]) -> None:
-    """Raise TypeError if a lazy table is given without the names of its columns."""
-    if given and frames.is_lazy_table(given[0]) and options.keys().isdisjoint(sides):
+def _names_columns(given: tuple[Any, ...], options: dict[str, Any], sides: tuple[str, ...]) -> bool:
+    """Whether the options name columns of a table; raise TypeError for a lazy table without them."""
+    if not given or not options.keys().isdisjoint(sides):
+        return bool(given)
+    if not isinstance(given[0], NO_TABLES) and frames.is_lazy_table(given[0]):
         names = ", ".join(f"{side}=" for side in sides)
         validate.fail(f"a lazy table is read by the names of its columns; pass the table, and {names}", TypeError)
+    return False
 
 
 def _count_arrays(y_true: Any, y_pred: Any, groups: Any = None) -> Any:
