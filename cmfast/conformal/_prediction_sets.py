@@ -427,7 +427,7 @@ def _make_block_sets(P: Array, q: Array, u: Array | None, groups: Array | None, 
 
 
 def _add_alpha_axis(q: Any, rows: tuple[int, ...]) -> Any:
-    """Return one threshold alone as an array of one, where there is no batch."""
+    """Return one threshold without a batch as an array of one."""
     return adapter(q).reshape(q, (1,)) if dispatch.shape_of(q) == () and len(rows) == 1 else q
 
 
