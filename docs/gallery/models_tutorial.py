@@ -77,8 +77,8 @@ for ax, matrix, name in zip(axes, M, ("old", "new"), strict=True):
 # A table of truth, first and second prediction has all that is known
 # about the difference. Its interval is narrower than the two intervals
 # above suggest. Those of the first three metrics do not reach zero: by
-# these the new model is better. The smallest recall of all classes is that
-# of one class, which has 180 samples, too few to decide.
+# these the new model is better. The smallest recall of all classes is
+# that of one class, which has 180 samples, too few to decide.
 
 pair = uncertainty.paired_counts(truth, new, old)
 compared = uncertainty.compare(pair, [*names, "min_recall"], rng=0)
@@ -110,9 +110,9 @@ for flip in pair.flips(4):
 # the others. Bi-normalisation scales all rows and columns to one, and
 # ``order="cluster"`` places digits that are confused next to each other.
 # The classes of this data have nearly the same size, so little changes;
-# in yours it may be much. Many digits are never taken for one another, and
-# with so many zeros no scaling exists, so half a sample is added to each
-# cell first.
+# in yours it may be much. Many digits are never taken for one another,
+# and with so many zeros no scaling exists, so half a sample is added to
+# each cell first.
 
 display.ConfusionDisplay.from_matrix(
     M[1] + 0.5, normalize="bi", order="cluster"
