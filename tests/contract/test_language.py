@@ -5,6 +5,7 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -233,19 +234,29 @@ def find_names(paths: list[Path]) -> Iterator[tuple[str, str, str]]:
                 yield str(path), f"{path}:{node.lineno}", node.name
 
 
+@cache
+def phrases_found():
+    return list(find_phrases(CODE + PAGES))
+
+
+@cache
+def names_found():
+    return list(find_names(CODE))
+
+
 def test_no_phrase_of_the_list_is_used():
-    found = [one for one in find_phrases(CODE + PAGES) if (one[0], one[2]) not in PHRASES_KEPT]
+    found = [one for one in phrases_found() if (one[0], one[2]) not in PHRASES_KEPT]
     assert not found, "\n".join(f"{place}: {word!r}: say {advice}" for _, place, word, advice in found)
 
 
 def test_functions_are_named_by_verbs():
-    found = [one for one in find_names(CODE) if (one[0], one[2]) not in NAMES_KEPT]
+    found = [one for one in names_found() if (one[0], one[2]) not in NAMES_KEPT]
     assert not found, "\n".join(f"{place}: {name}: use a verb and its object" for _, place, name in found)
 
 
 def test_exceptions_are_needed_and_have_reasons():
-    phrases = {(file, word) for file, _, word, _ in find_phrases(CODE + PAGES)}
-    names = {(file, name) for file, _, name in find_names(CODE)}
+    phrases = {(file, word) for file, _, word, _ in phrases_found()}
+    names = {(file, name) for file, _, name in names_found()}
     assert set(PHRASES_KEPT) <= phrases, set(PHRASES_KEPT) - phrases
     assert set(NAMES_KEPT) <= names, set(NAMES_KEPT) - names
     assert all((PHRASES_KEPT | NAMES_KEPT).values())

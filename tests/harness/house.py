@@ -5,6 +5,7 @@ import io
 import re
 import tokenize
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 from processes import ROOT
@@ -36,15 +37,19 @@ def modules() -> dict[str, Path]:
 
 def imports(name: str, known: dict[str, Path], *, types: bool = False) -> set[str]:
     """Return which modules of `known` one of them imports at run time; with `types` those for type checkers alone."""
-    inside = tree(known[name])
-    branches = [node for node in ast.walk(inside) if isinstance(node, ast.If)]
-    for_types = [node for node in branches if "TYPE_CHECKING" in ast.unparse(node.test)]
+    return {_module(full, known) for full in _imports(known[name])[types]} & set(known) - {name}
+
+
+@cache
+def _imports(path: Path) -> tuple[set[str], set[str]]:
+    """Return what a file imports at run time, and what for type checkers alone."""
+    nodes = list(ast.walk(tree(path)))
+    for_types = [node for node in nodes if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)]
     hidden = {id(node) for block in for_types for node in ast.walk(block)}
-    found = set()
-    for node in ast.walk(inside):
-        if (id(node) in hidden) is types:
-            found |= {_module(full, known) for full in _imported(node)}
-    return found & set(known) - {name}
+    found: tuple[set[str], set[str]] = set(), set()
+    for node in nodes:
+        found[id(node) in hidden].update(_imported(node))
+    return found
 
 
 def _imported(node: ast.AST) -> Iterator[str]:

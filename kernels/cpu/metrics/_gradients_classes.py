@@ -5,9 +5,8 @@ and total.
 """
 
 import ast
-from collections import namedtuple
 from importlib.resources import files
-from typing import Any, cast
+from typing import Any
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import load, splat, sqrt, store, where
@@ -97,43 +96,71 @@ def _limit(truth, prediction, x):
     return apply_degenerate_limits(truth[0], prediction[0], x[0]), x[1], x[2], x[3], x[4]
 
 
+@jit(inner=True, inline=True, borrows=True)
+def _raise_to_zero(x):
+    """Return a dual number whose value rounding may have put below 0."""
+    return where(x[0] < 0.0, 0.0, x[0]), x[1], x[2], x[3], x[4]
+
+
 # --- formulas on dual numbers -----------------------------------------------------------------------------------------
 
 
-# Quotients that several values of a class share, and the reciprocals of divisors.
-_SHARED = {
-    "m.d / m.t": "hit",
-    "m.missed / m.t": "miss",
-    "m.wrong / m.not_true": "fall",
-    "m.rejected / m.not_true": "reject",
+# How an entry of the 2x2 table of a class is computed from others. Of ``load``: its line of `sums`, or of `S` as
+# written by :func:`divide_margins`, where values share it.
+_DERIVED = {
+    "missed": "m.t - m.d",
+    "wrong": "m.p - m.d",
+    "not_true": "m.total - m.t",
+    "not_predicted": "m.total - m.p",
+    "rejected": "raise_to_zero(m.not_true - m.wrong)",
+    "n": "m.t + m.not_true",
+    "hit": "m.d / m.t",
+    "reject": "m.rejected / m.not_true",
+    "covariance": "m.d * m.rejected - m.missed * m.wrong",
+    "truth": "m.t * m.not_true",
+    "prediction": "m.p * m.not_predicted",
 }
-_RECIPROCALS = ("t", "p", "not_true", "not_predicted")
-_ENTRIES = (*metric_formulas.ENTRIES, *metric_formulas.DERIVED, "miss", "fall", *(f"of_{x}" for x in _RECIPROCALS))
-_DualTable = cast(Any, namedtuple("_DualTable", _ENTRIES))
+_GIVEN = {"d": "load(sums, at)", "t": "load(sums, at + C)", "p": "load(sums, at + 2 * C)", "total": "n"}
+# Lines of quotients, and of the reciprocals of divisors, from the first line of a class.
+_QUOTIENTS = {"m.d / m.t": 4, "m.missed / m.t": 5, "m.wrong / m.not_true": 6, "m.rejected / m.not_true": 7}
+_RECIPROCALS = {"m.t": 0, "m.p": 1, "m.not_true": 2, "m.not_predicted": 3}
+_TABLE = ("sums", "at", "C", "n", "S", "line")  # the arguments from which all entries are loaded
 
 
 class _OnDualNumbers(ast.NodeTransformer):
-    """Rewrite operators of formulas as calls of the functions above, and codes as numbers."""
+    """Rewrite operators of formulas as calls of the functions above, entries as calls that load them.
+
+    So a formula computes the entries that its value needs, and no others.
+    """
+
+    def visit_arguments(self, node: ast.arguments) -> ast.arguments:
+        """Replace the argument `m`."""
+        names = [name for arg in node.args for name in (_TABLE if arg.arg == "m" else (arg.arg,))]
+        return ast.arguments([], [ast.arg(name) for name in names], kwonlyargs=[], kw_defaults=[], defaults=[])
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        """Replace a code by its number."""
-        owner = node.value
-        named = isinstance(owner, ast.Name) and owner.id == "Value"
-        return ast.Constant(int(metric_formulas.Value[node.attr])) if named else node
+        """Replace a code by its number, and an entry by its call."""
+        if ast.unparse(node.value) == "Value":
+            return ast.Constant(int(metric_formulas.Value[node.attr]))
+        return _call(f"_load_{node.attr}", *map(_name, _TABLE))
+
+    def visit_Call(self, node: ast.Call) -> ast.expr:
+        """Hand the table on as what its entries are loaded from."""
+        args = [part for arg in node.args for part in (_TABLE if ast.unparse(arg) == "m" else (arg,))]
+        return ast.Call(node.func, [_name(arg) if isinstance(arg, str) else self.visit(arg) for arg in args], [])
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
         """Replace an operator by the call of a function, unless both sides are constants."""
         if _is_constant(node):
             return node
-        shared = _SHARED.get(ast.unparse(node))
-        if shared is not None:
-            return ast.parse(f"m.{shared}", mode="eval").body
+        quotient, reciprocal = _QUOTIENTS.get(ast.unparse(node)), _RECIPROCALS.get(ast.unparse(node.right))
         left, right = self.visit(node.left), self.visit(node.right)
         if isinstance(node.op, ast.Div):
-            below = ast.unparse(node.right).removeprefix("m.")
-            if below in _RECIPROCALS:
-                return _call("_divide_by_known", left, right, ast.parse(f"m.of_{below}", mode="eval").body)
-            return _call("_divide", left, right)
+            if reciprocal is None:
+                return _call("_divide", left, right)
+            if quotient is None:
+                return _call("_divide_by_known", left, right, _load_line(reciprocal))
+            return _call("_divide_known", left, right, _load_line(quotient), _load_line(reciprocal))
         if isinstance(node.op, ast.Mult):
             if _is_constant(node.left):
                 return _call("_scale", right, left)
@@ -148,28 +175,45 @@ def _is_constant(node: ast.expr) -> bool:
     return not any(isinstance(part, ast.Attribute | ast.Call) for part in ast.walk(node))
 
 
-def _call(name: str, *args: ast.expr) -> ast.expr:
+def _name(name: str) -> ast.expr:
+    """Return a name as an expression."""
+    return ast.Name(name, ast.Load())
+
+
+def _call(function: str, *args: ast.expr) -> ast.expr:
     """Return the call of a function."""
-    return ast.Call(ast.Name(name, ast.Load()), list(args), [])
+    return ast.Call(_name(function), list(args), [])
+
+
+def _load_line(line: int) -> ast.expr:
+    """Return the load of a line of :func:`divide_margins`."""
+    return ast.parse(f"load(S, line + {line})", mode="eval").body
 
 
 def _compile_on_dual_numbers() -> dict[str, Any]:
-    """Return the formulas, compiled on dual numbers."""
+    """Return the formulas and the entries that they load, compiled on dual numbers."""
     path = files("cmfast.kernels.shared").joinpath("metric_formulas.py")
     tree = ast.parse(path.read_text())
     names = metric_formulas.FORMULAS
     formulas = [part for part in tree.body if isinstance(part, ast.FunctionDef) and part.name in names]
     for part in formulas:
-        part.returns, part.args.args = None, [ast.arg(arg.arg) for arg in part.args.args]
-    tree.body = [*formulas]
-    code = ast.fix_missing_locations(_OnDualNumbers().visit(tree))
+        part.returns = None
+    derived = "".join(f"def _load_{name}(m): return {how}\n" for name, how in _DERIVED.items())
+    tree.body = [*formulas, *ast.parse(derived).body]
+    tree = _OnDualNumbers().visit(tree)
+    given = ""
+    for place, (name, value) in enumerate(_GIVEN.items()):
+        dual = ", ".join((value, *(f"splat({float(place == k)})" for k in range(len(_GIVEN)))))
+        given += f"def _load_{name}({', '.join(_TABLE)}): return {dual}\n"
+    tree.body += ast.parse(given).body
     found: dict[str, Any] = {
         "__name__": __name__, "_add": _add, "_subtract": _subtract, "_multiply": _multiply, "_divide": _divide,
-        "_divide_by_known": _divide_by_known, "_scale": _scale, "_subtract_from": _subtract_from, "sqrt": _take_sqrt,
-        "cap_at_one": _keep, "clamp_to_one": _keep, "apply_degenerate_limits": _limit,
+        "_divide_known": _divide_known, "_divide_by_known": _divide_by_known, "_scale": _scale,
+        "_subtract_from": _subtract_from, "raise_to_zero": _raise_to_zero, "sqrt": _take_sqrt, "cap_at_one": _keep,
+        "clamp_to_one": _keep, "apply_degenerate_limits": _limit, "load": load, "splat": splat,
     }  # fmt: skip
-    exec(compile(code, str(path), "exec"), found)
-    for part in formulas:
+    exec(compile(ast.fix_missing_locations(tree), str(path), "exec"), found)
+    for part in tree.body:
         found[part.name] = jit(inner=True, inline=True, borrows=True)(found[part.name])
     return found
 
@@ -179,30 +223,6 @@ _slope_rate, _slope_corrected = _formulas["slope_rate"], _formulas["correct_for_
 
 
 # --- values of one class ----------------------------------------------------------------------------------------------
-
-
-@jit(inner=True, inline=True, borrows=True)
-def _make_dual_table(d, t, p, n, rates):
-    """Return the 2x2 table of a class, given what it shares with other values (:func:`divide_margins`)."""
-    one, none = splat(1.0), splat(0.0)
-    D, T, P, N = (
-        (d, one, none, none, none),
-        (t, none, one, none, none),
-        (p, none, none, one, none),
-        (n, none, none, none, one),
-    )
-    of_t, of_p, of_not_true, of_not_predicted, hit, miss, fall, reject = rates
-    missed, wrong, not_true, not_predicted = _subtract(T, D), _subtract(P, D), _subtract(N, T), _subtract(N, P)
-    rejected = _subtract(not_true, wrong)
-    least = where(rejected[0] < 0.0, 0.0, rejected[0])  # rounding of fractions can go below 0
-    rejected = least, rejected[1], rejected[2], rejected[3], rejected[4]
-    return _DualTable(
-        D, T, P, _add(T, not_true), missed, wrong, not_true, not_predicted, rejected, _divide_known(D, T, hit, of_t),
-        _divide_known(rejected, not_true, reject, of_not_true),
-        _subtract(_multiply(D, rejected), _multiply(missed, wrong)), _multiply(T, not_true),
-        _multiply(P, not_predicted), _divide_known(missed, T, miss, of_t),
-        _divide_known(wrong, not_true, fall, of_not_true), of_t, of_p, of_not_true, of_not_predicted,
-    )  # fmt: skip
 
 
 @jit(inner=True, borrows=True)
@@ -228,21 +248,6 @@ def divide_margins(sums, first, C, n, S, line):
         store(S, own + 7, rejected / not_true)
 
 
-@jit(inner=True, inline=True, borrows=True)
-def _load_rates(S, line):
-    """Return the eight lines of a class from :func:`divide_margins`."""
-    return (
-        load(S, line),
-        load(S, line + 1),
-        load(S, line + 2),
-        load(S, line + 3),
-        load(S, line + 4),
-        load(S, line + 5),
-        load(S, line + 6),
-        load(S, line + 7),
-    )
-
-
 @jit(inner=True, borrows=True)
 def differentiate_class_values(code, square, sums, first, C, n, S, places):
     """Write a value of every class and its four derivatives, NaN for 0/0 or a correlation of one class alone.
@@ -253,9 +258,11 @@ def differentiate_class_values(code, square, sums, first, C, n, S, places):
     """
     values, rates = places
     for k in range(C):
-        d, t, p = load(sums, first + k), load(sums, first + C + k), load(sums, first + 2 * C + k)
-        table = _make_dual_table(d, t, p, n, _load_rates(S, rates + LINES_OF_RATES * k))
-        x = _slope_corrected(code, table) if code >= FIRST_CORRECTED else _slope_rate(code, square, table)
+        at, shared = first + k, rates + LINES_OF_RATES * k
+        if code >= FIRST_CORRECTED:
+            x = _slope_corrected(code, sums, at, C, n, S, shared)
+        else:
+            x = _slope_rate(code, square, sums, at, C, n, S, shared)
         line = values + LINES_OF_VALUE * k
         store(S, line, x[0])
         store(S, line + 1, x[1])
