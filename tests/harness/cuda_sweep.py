@@ -40,8 +40,6 @@ from cmfast.kernels.cuda.scaling import team
 from cmfast.kernels.ops import OPS
 
 LEAST_COVERED = 0.95
-# What blocks do until far cells converge takes minutes here.
-LESS_COVERED = {"scaling/large.cuh": 0.94, "scaling/refine.cuh": 0.92}
 # Sanitizers look at every access: what races on many matrices, or reads beyond their end, does so on few, and cases of
 # one op differ in values more than in what threads do.
 FEW, RACES = cuda_host.MODE != "", cuda_host.MODE == "thread"
@@ -193,7 +191,8 @@ def large(make: Any) -> Iterator[Any]:
     few = (blocks, far + 1.0)
     many = (chain, np.tril(rng.random((140, 140)), 1), 10.0 ** rng.uniform(-140, 140, (65, 65)))
     for M in few if RACES else few + many[:2] if FEW else few + many:
-        yield cmfast.ipf(make(M), on_failure="ignore", max_iter=9 if FEW else 60, tol=1e-13)
+        cut = FEW and M is not chain  # which Newton's method ends soon
+        yield cmfast.ipf(make(M), on_failure="ignore", max_iter=9 if cut else 60, tol=1e-13)
     targets = (blocks[:-1] * rng.random(140)).sum(1), (blocks[:-1] * rng.random(140)).sum(0)
     yield cmfast.ipf(*on_device((blocks[:-1], targets[0], targets[1] * (targets[0].sum() / targets[1].sum())), make))
 
@@ -225,6 +224,10 @@ def crews(make: Any) -> Iterator[Any]:
         for M in near if FEW else (*near, far):
             yield cmfast.ipf(make(M), on_failure="ignore", max_iter=9, tol=1e-13)
         yield cmfast.ipf(make(whole), on_failure="ignore", smoothing="pseudo-bayes", solver="sinkhorn", max_iter=3)
+        for width, lines in ((8.0, 5.0), (15.0, 9.0)):  # refined; with few columns that takes little time
+            tall = np.exp(rng.normal(0.0, width, (70, 5)))
+            T = tall * 10.0 ** rng.uniform(-lines, lines, (70, 1)) * 10.0 ** rng.uniform(-lines, lines, 5)
+            yield cmfast.ipf(*on_device((tall, T.sum(1), T.sum(0)), make), on_failure="ignore")
     finally:
         team.SHARED_MATRIX_CELLS = before
 
@@ -324,7 +327,8 @@ def cells(make: Any) -> Iterator[Any]:
     """Add the minima of cells for threads and for a block, with heights in either memory, and count what they have."""
     for C, sizes in CELL_SIZES:
         keys, counts, weights, half = key_cells_of_sizes(C, sizes, 0)
-        yield sum_cell_minima(*on_device((keys, counts, weights), make), half)
+        for q in weights:
+            yield sum_cell_minima(*on_device((keys, counts, q), make), half)
         yield dispatch.call("cell_shapes", *on_device((keys, counts), make), n_classes=C)
 
 
@@ -353,7 +357,7 @@ def report() -> int:
         if name.endswith((".cu", ".cuh")):
             missed = [line for line, count in sorted(lines.items()) if not count]
             share = 1 - len(missed) / len(lines)
-            few |= share < LESS_COVERED.get(name, LEAST_COVERED)
+            few |= share < LEAST_COVERED
             print(f"{name}: {share:.1%} of {len(lines)} lines, not {missed}")
     return int(few)
 
