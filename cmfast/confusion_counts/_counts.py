@@ -15,6 +15,7 @@ from cmfast._core.annotations import (
     BiOptions,
     CudaArray,
     DeviceT,
+    Ignored,
     IntervalMethod,
     Label,
     Labelled,
@@ -132,7 +133,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         n_classes: int | None = ...,
         sample_weight: DeviceT | None = ...,
         groups: Groups = ...,
-        ignore_index: int | str | None = ...,
+        ignore_index: Ignored = ...,
         whole_floats: bool = ...,
     ) -> "ConfusionCounts[DeviceT]": ...
     @overload
@@ -146,7 +147,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         n_classes: int | None = ...,
         sample_weight: ArrayLike | None = ...,
         groups: Groups = ...,
-        ignore_index: int | str | None = ...,
+        ignore_index: Ignored = ...,
         whole_floats: bool = ...,
     ) -> "ConfusionCounts[NDArray[Any]]": ...
     @classmethod
@@ -159,7 +160,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         n_classes: int | None = None,
         sample_weight: Array | None = None,
         groups: Groups = None,
-        ignore_index: int | str | None = None,
+        ignore_index: Ignored = None,
         whole_floats: bool = False,
     ) -> "ConfusionCounts[Any]":
         """Count some samples; `labels` and `n_classes` as for the class, all other options as for :meth:`update`."""
@@ -173,7 +174,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         *,
         sample_weight: Array | None = None,
         groups: Groups = None,
-        ignore_index: int | str | None = None,
+        ignore_index: Ignored = None,
         whole_floats: bool = False,
     ) -> Self:
         """Count more samples; an update that raises counts no samples.
@@ -187,7 +188,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
             Weight that each sample adds to its cell; default 1.
         groups : column, or dict of str to column, optional
             The group of each sample, as labels of any kind; a dict for several columns. In every update or in none.
-        ignore_index : int or str, optional
+        ignore_index : int or str, or list of these, optional
             Samples with this true label are ignored.
         whole_floats : bool
             Accept float labels, which must be whole numbers: 2.0 is 2.
@@ -279,7 +280,9 @@ class ConfusionCounts(State, Generic[ArrayT]):
         Examples
         --------
         >>> import cmfast
-        >>> cmfast.ConfusionCounts.from_labels(["cat", "dog", "dog"], ["cat", "cat", "dog"]).explain()
+        >>> cmfast.ConfusionCounts.from_labels(
+        ...     ["cat", "dog", "dog"], ["cat", "cat", "dog"]
+        ... ).explain()
         '66.7% of 3 samples are right; confused are cat and dog (1 sample, both ways together)'
         """
         return _export.explain_counts(self._held)
@@ -440,7 +443,9 @@ class ConfusionCounts(State, Generic[ArrayT]):
         Examples
         --------
         >>> import cmfast
-        >>> counts = cmfast.ConfusionCounts.from_labels(["cat", "dog", "dog"], ["cat", "cat", "dog"])
+        >>> counts = cmfast.ConfusionCounts.from_labels(
+        ...     ["cat", "dog", "dog"], ["cat", "cat", "dog"]
+        ... )
         >>> print(counts.classification_report())
         0/0: present       precision     recall         f1    jaccard    support
         cat                   0.5000     1.0000     0.6667     0.5000          1
@@ -482,7 +487,9 @@ class ConfusionCounts(State, Generic[ArrayT]):
         Examples
         --------
         >>> import cmfast
-        >>> counts = cmfast.ConfusionCounts.from_labels([0, 1, 1], [0, 1, 0], groups=["x", "x", "y"])
+        >>> counts = cmfast.ConfusionCounts.from_labels(
+        ...     [0, 1, 1], [0, 1, 0], groups=["x", "x", "y"]
+        ... )
         >>> counts.group("y").matrix.tolist()
         [[0, 0], [1, 0]]
         """
@@ -523,7 +530,9 @@ class ConfusionCounts(State, Generic[ArrayT]):
         Examples
         --------
         >>> import cmfast
-        >>> counts = cmfast.ConfusionCounts.from_labels([0, 0, 0, 0, 1, 1], [0, 0, 0, 1, 1, 0])
+        >>> counts = cmfast.ConfusionCounts.from_labels(
+        ...     [0, 0, 0, 0, 1, 1], [0, 0, 0, 1, 1, 0]
+        ... )
         >>> counts.bi_normalize().round(3).tolist()
         [[0.634, 0.366], [0.366, 0.634]]
         """
@@ -559,8 +568,12 @@ class ConfusionCounts(State, Generic[ArrayT]):
         Examples
         --------
         >>> import cmfast
-        >>> counts = cmfast.ConfusionCounts.from_labels(["ill"] * 9 + ["well"] * 9, ["ill"] * 8 + ["well"] * 10)
-        >>> found = counts.interval("recall_binary", pos_label="ill", method="wilson")
+        >>> counts = cmfast.ConfusionCounts.from_labels(
+        ...     ["ill"] * 9 + ["well"] * 9, ["ill"] * 8 + ["well"] * 10
+        ... )
+        >>> found = counts.interval(
+        ...     "recall_binary", pos_label="ill", method="wilson"
+        ... )
         >>> round(float(found.low), 3), round(float(found.high), 3)
         (0.565, 0.98)
         """
@@ -623,7 +636,9 @@ class ConfusionCounts(State, Generic[ArrayT]):
         Examples
         --------
         >>> import cmfast
-        >>> cmfast.ConfusionCounts.from_labels(["a", "b"], ["a", "a"]).to_pandas().loc["b", "a"]
+        >>> cmfast.ConfusionCounts.from_labels(
+        ...     ["a", "b"], ["a", "a"]
+        ... ).to_pandas().loc["b", "a"]
         np.int64(1)
         """
         found: pd.DataFrame = _export.to_pandas(self._held)
@@ -709,7 +724,9 @@ class ConfusionCounts(State, Generic[ArrayT]):
         Examples
         --------
         >>> import cmfast
-        >>> counts = cmfast.ConfusionCounts.from_labels([0, 1, 1], [0, 1, 0], groups=["x", "x", "y"])
+        >>> counts = cmfast.ConfusionCounts.from_labels(
+        ...     [0, 1, 1], [0, 1, 0], groups=["x", "x", "y"]
+        ... )
         >>> counts.table("accuracy")
           groups  accuracy
         0      x       1.0

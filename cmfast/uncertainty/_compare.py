@@ -15,7 +15,7 @@ from cmfast.metrics import _evaluate, _plan
 from cmfast.metrics._names import MetricName, Names
 from cmfast.uncertainty import _paired_replicates, _permutations, _replicate_statistics
 from cmfast.uncertainty._caveats import warn_of_few_clusters, warn_of_few_swaps
-from cmfast.uncertainty._comparison import Comparison
+from cmfast.uncertainty._comparison import Comparison, ComparisonsByMetric
 from cmfast.uncertainty._from_labels import accept_pairs_of_labels
 from cmfast.uncertainty._paired_counts import PairedCounts
 from cmfast.uncertainty._symmetry_tests import check_paired
@@ -81,13 +81,19 @@ def compare(
     undefined: Undefined = ...,
     pos_label: Label | None = ...,
     num_threads: int | None = ...,
-) -> dict[str, Comparison]: ...
+) -> ComparisonsByMetric: ...
 @overload
 def compare(y_true: Array, y_a: Array, y_b: Array, names: MetricName, /, **options: Any) -> Comparison: ...
 @overload
-def compare(y_true: Array, y_a: Array, y_b: Array, names: Names = ..., /, **options: Any) -> dict[str, Comparison]: ...
+def compare(y_true: Array, y_a: Array, y_b: Array, names: Names = ..., /, **options: Any) -> ComparisonsByMetric: ...
+@overload
+def compare(table: Any, names: MetricName, /, *, y_true: str, y_a: str, y_b: str, **options: Any) -> Comparison: ...
+@overload
+def compare(
+    table: Any, names: Names = ..., /, *, y_true: str, y_a: str, y_b: str, **options: Any
+) -> ComparisonsByMetric: ...
+@accept_pairs_of_labels(clusters=True)
 @explain_options
-@accept_pairs_of_labels
 @accept_delayed
 def compare(
     T: PairedCounts,
@@ -109,7 +115,9 @@ def compare(
     ----------
     T : PairedCounts
         Paired predictions of both. With clusters, clusters are resampled and swapped instead of samples. Or, in its
-        place, three arrays of labels: ``compare(y_true, y_a, y_b, names)``, as for :func:`paired_counts`.
+        place, three arrays of labels: ``compare(y_true, y_a, y_b, names)``, as for :func:`paired_counts`; or a table,
+        as for :func:`cmfast.by`, and its columns: ``compare(table, names, y_true="label", y_a="new", y_b="old")``. Of
+        both, `clusters` is the cluster of each sample, an array or a column. Lazy columns give a Delayed.
     names : str or list of str
         As for :func:`cmfast.metrics.compute`.
     method : {"bca", "percentile", "basic", "normal", "delta"}
@@ -136,7 +144,7 @@ def compare(
 
     Returns
     -------
-    Comparison, or dict of str to Comparison
+    Comparison, or ComparisonsByMetric: a dict of str to Comparison
         One comparison, or one per name of several. NumPy arrays, one value per group, and per class for a metric per
         class.
 
@@ -198,7 +206,8 @@ def compare(
     warn_of_order([T._held.axis], names)
     options = CompareOptions(method, test, confidence_level, n_resamples, rng, undefined, pos_label, num_threads)
     wanted = _plan.resolve_names(names)
-    return _plan.match_requested_type(names, wanted, compare_pair(T, wanted, options))
+    found = _plan.match_requested_type(names, wanted, compare_pair(T, wanted, options))
+    return ComparisonsByMetric(found) if isinstance(found, dict) else found
 
 
 def find_positive(T: PairedCounts, pos_label: Label | None) -> int:
