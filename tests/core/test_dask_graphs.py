@@ -89,7 +89,7 @@ def test_graphs_are_built_by_linearly_many_operations(name):
     assert most - more < 2.2 * (more - few) + 2000
 
 
-@pytest.mark.parametrize("name", ["ipf", "ras", "support", "uncertainty.interval", "uncertainty.bowker"])
+@pytest.mark.parametrize("name", ["ipf", "support", "uncertainty.interval", "uncertainty.bowker"])
 def test_several_arrays_take_fewer_operations_than_plain_maps(name):
     """The graph of all arrays of a call costs less than one of Dask alone with as many tasks."""
     plain = dask_graphs.LIKE[name]
