@@ -63,7 +63,7 @@ def measure(job: str, n: int, n_chunks: int, *, repetitions: int) -> dict[str, A
     found: dict[str, Any] = {"job": job, "rows_per_chunk": n, "chunks": n_chunks}
     results = []
     for n_workers in (1, 2):
-        options = {"n_workers": n_workers, "threads_per_worker": 1, "dashboard_address": None}
+        options = {"n_workers": n_workers, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
         with LocalCluster(**options, silence_logs="ERROR") as cluster, Client(cluster) as client:
             client.run(lazy(job, 1000, 2).compute, scheduler="sync")  # compiles, in every worker
             times = []

@@ -1,15 +1,18 @@
 """``python -m benchmarks.dask_graphs``: what graphs of Dask cost besides the work: bytes, tasks, seconds, memory.
 
-Every public function that takes Dask arrays is called with 100 to 100,000 small chunks. Each call builds its graph in a
-process of its own, which reports the seconds of building and of optimising, the peak of memory over what was loaded
-before, the tasks per chunk and the pickled bytes of the largest task. With ``--cpu`` graphs are also run on a cluster
-of one worker, with client and scheduler in this process, whose CPU time per chunk is compared with a sum by Dask alone.
+Public functions that take Dask arrays are called with 100 to 100,000 small chunks: all that count or sum, and of those
+that go block by block some of one array and those of most arrays. Each call builds its graph in a process of its own,
+which reports the seconds of CPU time of building and of optimising, the peak of memory over what was loaded before, the
+tasks per chunk and the pickled bytes of the largest task. With ``--cpu`` graphs are also run on a cluster of one
+worker, with client and scheduler in this process, whose CPU time per chunk is compared with those of a sum by Dask
+alone, and of the call by Dask alone that reads the same arrays as often.
 """
 
 import argparse
 import json
 import multiprocessing
 import resource
+import signal
 import sys
 import time
 from collections.abc import Callable
@@ -115,10 +118,11 @@ def make_matrix(every: Any, k: int) -> Any:
     return np.full((1, C, C), k)
 
 
-def map_eight(n: int) -> Any:
-    """Return eight arrays, each a part of what one call gives for every block of matrices."""
+def map_several(n: int, n_arrays: int) -> Any:
+    """Return arrays that are each a part of what one call gives for every block of matrices."""
     every = matrices(n).map_blocks(list, dtype=object, meta=np.empty((0, 0, 0), object))
-    return [every.map_blocks(partial(make_matrix, k=k), dtype=np.int64, meta=np.empty((0, 0, 0))) for k in range(8)]
+    options = {"dtype": np.int64, "meta": np.empty((0, 0, 0), np.int64)}
+    return [every.map_blocks(partial(make_matrix, k=k), **options) for k in range(n_arrays)]
 
 
 # By name: a function of the number of chunks that returns lazy results, of Dask alone.
@@ -129,7 +133,9 @@ PLAIN: dict[str, Callable[[int], Any]] = {
     "(X.sum(1) + y * 3 + p).sum()": lambda n: (points(n).sum(axis=1) + labels(n) * 3 + guesses(n)).sum(),
     "(X - X.min(0)).sum(0)": add_in_two_passes,
     "M * (M + 1)": lambda n: matrices(n) * (matrices(n) + 1),
-    "eight maps of M": map_eight,
+    "three maps of M": partial(map_several, n_arrays=3),
+    "five maps of M": partial(map_several, n_arrays=5),
+    "eight maps of M": partial(map_several, n_arrays=8),
     "(frame.y * 3 + frame.p).sum()": add_frame,
 }
 # The plain call that reads the same arrays as often.
@@ -137,6 +143,9 @@ LIKE = {
     "confusion_matrix, float weights": "(y * 3 + p + w).sum()",
     "by": "(frame.y * 3 + frame.p).sum()",
     "ipf": "eight maps of M",
+    "support": "eight maps of M",
+    "uncertainty.interval": "five maps of M",
+    "uncertainty.bowker": "three maps of M",
     "overlap": "M * (M + 1)",
     "Grid.scott": "(X - X.min(0)).sum(0)",
     "cell_counts": "(X.sum(1) + y * 3 + p).sum()",
@@ -159,13 +168,17 @@ CALLS: dict[str, Callable[[int], Any]] = {
     "metrics.multilabel_tables": lambda n: metrics.multilabel_tables(indicators(n), indicators(n)),
     "metrics.compute": lambda n: metrics.compute(matrices(n), ["mcc", "recall"]),
     "metrics.mcc": lambda n: metrics.mcc(matrices(n)),
+    "metrics.margins": lambda n: metrics.margins(matrices(n)),
+    "metrics.roc": lambda n: metrics.roc(indicators(n), probabilities(n)),
     "metrics.roc_auc": lambda n: metrics.roc_auc(indicators(n), probabilities(n)),
     "normalize": lambda n: cmfast.normalize(matrices(n), "row"),
     "bi_normalize": lambda n: cmfast.bi_normalize(matrices(n)),
     "ipf": lambda n: cmfast.ipf(matrices(n)),
+    "ras": lambda n: cmfast.ras(matrices(n), indicators(n), indicators(n)),
     "support": lambda n: cmfast.support(matrices(n)),
     "overlap": lambda n: cmfast.overlap(matrices(n), matrices(n) + 1),
     "uncertainty.interval": lambda n: uncertainty.interval(matrices(n), "mcc", n_resamples=9, **QUIET),
+    "uncertainty.bowker": lambda n: uncertainty.bowker(matrices(n)),
     "uncertainty.resample": lambda n: uncertainty.resample(matrices(n), n_resamples=2),
     "uncertainty.standard_error": lambda n: uncertainty.standard_error(matrices(n), "accuracy"),
     "uncertainty.paired_counts": lambda n: uncertainty.paired_counts(
@@ -253,17 +266,26 @@ def list_collections(found: Any) -> list[Any]:
     return dask.base.unpack_collections(found)[0]
 
 
-def run_apart(name: str, n: int, limit_s: float) -> dict[str, Any] | None:
-    """Build one graph in a process of its own; return what it cost, None if that took longer than `limit_s`."""
+def run_apart(name: str, n: int, limit_s: int) -> dict[str, Any] | None:
+    """Build one graph in a process of its own; return what it cost, None if that took more CPU time than `limit_s`."""
     context = multiprocessing.get_context("fork")
     receiver, sender = context.Pipe(duplex=False)
-    child = context.Process(target=lambda: sender.send(build(name, n)))
+
+    def send() -> None:
+        resource.setrlimit(resource.RLIMIT_CPU, (limit_s, limit_s + 1))
+        sender.send(build(name, n))
+
+    child = context.Process(target=send)
     child.start()
     sender.close()
     try:
-        return receiver.recv() if receiver.poll(limit_s) else None
+        return receiver.recv()  # type: ignore[no-any-return]
     except EOFError:
-        return None
+        child.join()
+        if child.exitcode in {-signal.SIGXCPU, -signal.SIGKILL}:
+            return None
+        msg = f"{name} with {n} chunks ended with status {child.exitcode}"
+        raise RuntimeError(msg) from None
     finally:
         child.kill()
         child.join()
@@ -273,7 +295,7 @@ def time_clusters(names: list[str], n: int, rounds: int) -> list[dict[str, Any]]
     """Return the CPU time per chunk of client and scheduler for every call, in turn with those of Dask alone."""
     from distributed import Client, LocalCluster
 
-    options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
+    options = {"n_workers": 1, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0"}
     plain = dict.fromkeys([BASE, *(LIKE.get(name, BASE) for name in names)])
     times: dict[str, list[float]] = {name: [] for name in (*plain, *names)}
     calls = PLAIN | CALLS
@@ -309,7 +331,8 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument("--smoke", action="store_true", help="few chunks, in seconds")
     parser.add_argument("--calls", nargs="+", choices=[*PLAIN, *CALLS], metavar="CALL", help="these calls only")
     parser.add_argument("--chunks", nargs="+", type=int, default=SIZES, metavar="N")
-    parser.add_argument("--limit", type=float, default=120, metavar="S", help="seconds after which a graph is given up")
+    what = "seconds of CPU time after which a graph is given up"
+    parser.add_argument("--limit", type=int, default=120, metavar="S", help=what)
     parser.add_argument("--cpu", type=int, metavar="N", help="also run each on a cluster, with N chunks")
     parser.add_argument("--rounds", type=int, default=7, help="runs of each on the cluster")
     parser.add_argument("--json", metavar="FILE")

@@ -20,7 +20,6 @@ import cmfast
 AXES, CELLS, C = 10, 32, 10
 GRID = cmfast.Grid([0.0] * AXES, [1.0] * AXES)
 TARGET = 0.15  # share of the memory that results may take before they go to disk: half is the process itself
-
 KILLED_AFTER_S = 20
 
 
@@ -71,10 +70,10 @@ def main() -> None:
     parser.add_argument("--memory", default="600MB")
     parser.add_argument("--kill", action="store_true", help=f"kill a worker after {KILLED_AFTER_S} s")
     args = parser.parse_args()
-    n = args.points // args.chunks
-    # Nothing of the C library's free memory is kept in a process, as Dask advises for small workers.
-    os.environ["MALLOC_TRIM_THRESHOLD_"] = "65536"
-    limits = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": args.memory, "dashboard_address": None}
+    n, rest = divmod(args.points, args.chunks)
+    if rest:
+        parser.error(f"--points must be a multiple of --chunks, got {args.points} and {args.chunks}")
+    limits = {"n_workers": 2, "threads_per_worker": 1, "memory_limit": args.memory, "dashboard_address": "127.0.0.1:0"}
     with (
         tempfile.TemporaryDirectory() as folder,
         dask.config.set({"temporary-directory": folder, "distributed.worker.memory.target": TARGET}),
@@ -86,16 +85,18 @@ def main() -> None:
         idle = client.run(read_peak)
         start = time.perf_counter()
         future = client.compute(cmfast.gcm(count_lazily(n, args.chunks, args.parts), ["row", "bi"]))
+        killer = threading.Timer(KILLED_AFTER_S, os.kill, (next(iter(before.values())), signal.SIGKILL))
         if args.kill:
-            killer = threading.Timer(KILLED_AFTER_S, os.kill, (next(iter(before.values())), signal.SIGKILL))
             killer.start()
         found = future.result()
+        killer.cancel()
         seconds = time.perf_counter() - start
         died = len(set(before.values()) - set(client.run(os.getpid).values()))
         print(f"{args.points:,} points on {AXES} axes in {args.parts} parts, {args.chunks} chunks: {seconds:.0f} s")
         print(f"workers before: {max(idle.values()) / 1e6:.0f} MB; workers that ended: {died}")
-        print(f"peak of a worker: {max(client.run(read_peak).values()) / 1e6:.0f} MB of {args.memory}")
+        print(f"peak of a worker that lives: {max(client.run(read_peak).values()) / 1e6:.0f} MB of {args.memory}")
         print(f"written to disk: {sum(client.run(read_spilled).values()) / 1e6:,.0f} MB")
+    assert died or not args.kill, f"the work took less than {KILLED_AFTER_S} s: give more points"
     cells = count_here(n, args.chunks)
     assert found.tobytes() == cmfast.gcm(cells, ["row", "bi"]).tobytes()
     print(f"the bits of one process, whose cells take {16 * len(cells.counts) / 1e6:,.0f} MB")

@@ -258,6 +258,9 @@ def _open_processes(where: str | int | None) -> Iterator[Processes]:
                 address = stack.enter_context(distributed.LocalCluster(**options, silence_logs=logging.CRITICAL))
         elif where.startswith("tls:") and distributed.Security().get_connection_args("client")["ssl_context"] is None:
             misuse(f"--scheduler {where}: needs certificates, by distributed.comm.tls in the settings of Dask")
+        log = logging.getLogger("distributed.client")  # prints a traceback where the scheduler ends; ours is a message
+        stack.callback(log.setLevel, log.level)
+        log.setLevel(logging.CRITICAL)
         try:
             client = stack.enter_context(distributed.Client(address, timeout=PATIENCE, set_as_default=False))
         except (OSError, ValueError) as error:

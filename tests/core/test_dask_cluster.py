@@ -28,7 +28,7 @@ GRID = cmfast.Grid.regular(X, bins=6)
 @pytest.fixture(scope="module")
 def client():
     """Return a client of two workers, which are processes that are started again when they die."""
-    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "memory_limit": "1GiB"}
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "memory_limit": "1GiB"}
     with (
         distributed.LocalCluster(**options, silence_logs="CRITICAL") as cluster,
         distributed.Client(cluster) as found,

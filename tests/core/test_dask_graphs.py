@@ -1,6 +1,8 @@
 """Graphs of Dask arrays: tasks of constant size, few tasks per chunk, graphs built by linearly many operations."""
 
+import gc
 import sys
+import threading
 from importlib import import_module
 from pathlib import Path
 
@@ -14,6 +16,7 @@ dask_graphs = import_module("benchmarks.dask_graphs")
 pytestmark = pytest.mark.cluster
 
 NAMES = list(dask_graphs.CALLS)
+CALLS = dask_graphs.PLAIN | dask_graphs.CALLS
 FEW, MANY = 64, 2048
 # Most tasks per chunk: a task per chunk and pass, and a merge of every eight; for arrays block by block, one for each
 # array, and one for all if there are several.
@@ -41,7 +44,7 @@ MOST_TASKS = {
 
 def count_tasks(name, n):
     """Return how many tasks of a call's graph a scheduler runs."""
-    return sum(not dask_graphs.is_link(task) for task in dask_graphs.optimise(dask_graphs.CALLS[name](n)).values())
+    return sum(not dask_graphs.is_link(task) for task in dask_graphs.optimise(CALLS[name](n)).values())
 
 
 def largest_task(name, n):
@@ -72,7 +75,7 @@ def count_operations(name, n):
 
     sys.setprofile(note)
     try:
-        dask_graphs.optimise(dask_graphs.CALLS[name](n))
+        dask_graphs.optimise(CALLS[name](n))
     finally:
         sys.setprofile(None)
     return found
@@ -86,6 +89,16 @@ def test_graphs_are_built_by_linearly_many_operations(name):
     assert most - more < 2.2 * (more - few) + 2000
 
 
+@pytest.mark.parametrize("name", ["ipf", "support", "uncertainty.interval", "uncertainty.bowker"])
+def test_several_arrays_take_fewer_operations_than_plain_maps(name):
+    """The graph of all arrays of a call costs less than one of Dask alone with as many tasks."""
+    plain = dask_graphs.LIKE[name]
+    assert count_tasks(name, 64) == count_tasks(plain, 64)
+    count_operations(name, 8)  # imports
+    mine, its = (count_operations(each, 256) - count_operations(each, 64) for each in (name, plain))
+    assert mine < its
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_graphs_have_as_many_layers_for_any_number_of_chunks(name):
     few, many = (
@@ -93,3 +106,35 @@ def test_graphs_have_as_many_layers_for_any_number_of_chunks(name):
         for n in (16, 256)
     )
     assert few == many
+
+
+def test_collection_is_on_again_when_the_last_thread_has_built_its_graph():
+    pause = import_module("cmfast._core.adapters._dask").COLLECTION_PAUSE
+    thresholds, inside, leave = gc.get_threshold(), threading.Event(), threading.Event()
+    assert thresholds[0] > 0
+
+    def build():
+        with pause:
+            inside.set()
+            leave.wait(60)
+
+    def fail():
+        with pause, pause:
+            other.start()
+            inside.wait(60)
+            raise ZeroDivisionError
+
+    other = threading.Thread(target=build)
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert gc.get_threshold()[0] == 0
+    gc.disable()  # by whoever
+    try:
+        leave.set()
+        other.join()
+        assert (gc.get_threshold(), gc.isenabled()) == (thresholds, False)
+    finally:
+        gc.enable()
+    cell_counts = dask_graphs.CALLS["cell_counts"](4)
+    assert gc.get_threshold() == thresholds
+    assert cell_counts.compute().counts.sum() == 4

@@ -49,7 +49,7 @@ def spilled(dask_worker):
 @pytest.fixture
 def client():
     """Return a client of two workers that have compiled what they need, and may not take much more."""
-    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "memory_limit": 200 * MIB}
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": "127.0.0.1:0", "memory_limit": 200 * MIB}
     settings = {f"distributed.worker.memory.{name}": value for name, value in MEMORY.items()}
     with (
         dask.config.set(settings),

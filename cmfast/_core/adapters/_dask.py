@@ -2,23 +2,24 @@
 
 import gc
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from inspect import BoundArguments, Parameter, signature
 from itertools import accumulate, chain, count, product
 from math import isnan, prod
+from threading import Lock
 from typing import Any, NamedTuple, NoReturn
 
 import dask.array as da  # noqa: TID251
 import numpy as np
 from dask.array.core import unify_chunks  # noqa: TID251
 from dask.base import tokenize  # noqa: TID251
+from dask.blockwise import Blockwise  # noqa: TID251
 from dask.delayed import Delayed, delayed  # noqa: TID251
 from dask.graph_manipulation import bind  # noqa: TID251
-from dask.highlevelgraph import HighLevelGraph  # noqa: TID251
+from dask.highlevelgraph import HighLevelGraph, MaterializedLayer  # noqa: TID251
 from dask.layers import ArrayBlockwiseDep  # noqa: TID251
-from dask.task_spec import List, Task, TaskRef  # noqa: TID251
+from dask.task_spec import DataNode, List, Task, TaskRef  # noqa: TID251
 
 from cmfast._core import caller, dispatch, validate
 from cmfast._core.adapters import Adapter, adapter
@@ -67,8 +68,9 @@ class Places(ArrayBlockwiseDep):  # type: ignore[misc]
         super().__init__(chunks)
         self.bounds = [tuple(accumulate(sizes, initial=0)) for sizes in chunks]
 
-    def __getitem__(self, idx: tuple[int, ...]) -> tuple[tuple[float, ...], ...]:
-        return tuple((k, some[k], some[k + 1]) for k, some in zip(idx, self.bounds, strict=True))
+    def __getitem__(self, idx: tuple[int, ...]) -> Any:
+        place = tuple((k, some[k], some[k + 1]) for k, some in zip(idx, self.bounds, strict=True))
+        return DataNode(None, place)  # Dask would look for tasks in a tuple
 
     def __dask_tokenize__(self) -> tuple[str, Any]:
         return type(self).__name__, self.chunks
@@ -336,7 +338,36 @@ def _result_array(found: BlockCalls, k: int, leaf: Any, core: tuple[int, ...]) -
     meta = np.empty_like(leaf, shape=(0,) * (len(loop) + len(core)))
     # literals would be substituted in every task
     take = partial(_take_result, k=k, depth=0 if is_kept else len(axes) - len(loop))
-    return da.blockwise(take, (*loop, *own), found.every, axes, new_axes=sizes, meta=meta, token=found.name, **options)
+    array = da.blockwise(take, (*loop, *own), found.every, axes, new_axes=sizes, meta=meta, token=found.name, **options)
+    layers = dict(array.dask.layers)
+    layers[array.name] = ResultLayer(layers[array.name], partial(take, depth=0), found)
+    return type(array)(HighLevelGraph(layers, array.dask.dependencies), array.name, array.chunks, meta=meta)
+
+
+class ResultLayer(Blockwise):  # type: ignore[misc]
+    """Layer of one array of the results of all blocks: a task per block, unless Dask fuses it with the layer of calls.
+
+    Where several arrays are computed, it is not fused. Dask would then make each task by substitution in a template,
+    which takes longer than all else that it does with them, so the tasks are made here.
+    """
+
+    def __init__(self, layer: Any, take: Callable[[list[Any]], Any], found: BlockCalls) -> None:
+        super().__init__(
+            layer.output, layer.output_indices, layer.task, layer.indices, layer.numblocks,
+            layer.concatenate, layer.new_axes, annotations=layer.annotations,
+        )  # fmt: skip
+        self.take, self.source, self.n_loop = take, found.every.name, found.n_loop
+        self.after_loop = (0,) * (found.every.ndim - found.n_loop)
+
+    def cull(self, keys: set[Any], all_hlg_keys: Any) -> tuple[Any, dict[Any, Any]]:
+        """Return the layer of the tasks of `keys`, and the keys that each task needs."""
+        del all_hlg_keys
+        tasks = {
+            key: Task(key, self.take, TaskRef((self.source, *key[1 : self.n_loop + 1], *self.after_loop)))
+            for key in keys
+            if key[0] == self.output
+        }
+        return MaterializedLayer(tasks, self.annotations), {key: task.dependencies for key, task in tasks.items()}
 
 
 def _take_result(found: list[Any], k: int, depth: int) -> Any:
@@ -452,7 +483,7 @@ def merge_parts(
 
     `known` maps names to Delayed values, each with an example of its type for validating the arguments.
     """
-    with _pause_collection():
+    with COLLECTION_PAUSE:
         found = _call_parts(function, arrays, cores, values, known or {})
         (merged,) = _delay_results(_merge_blocks(found, merge, 0), known or {})
     return merged
@@ -472,24 +503,38 @@ def merge_shards(
 
     `function` returns a list of `n` results per part of the points. All else as for :func:`merge_parts`.
     """
-    with _pause_collection():
+    with COLLECTION_PAUSE:
         found = _call_parts(function, arrays, cores, values, known or {})
         return _delay_results(_merge_blocks(found, merge, 0, n), known or {})
 
 
-@contextmanager
-def _pause_collection() -> Iterator[None]:
-    """In this block, do not look for reference cycles: among the objects of a large graph that takes most of the time.
+class CollectionPause:
+    """Context without the search for reference cycles, which among the objects of a large graph takes half of the time.
 
-    With several threads it is on again when the one leaves that found it on.
+    It holds for all threads until the last one in it leaves. It sets thresholds, so that ``gc.disable`` and
+    ``gc.enable`` of other threads, meanwhile, keep their effect.
     """
-    is_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if is_on:
-            gc.enable()
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._n_inside = 0
+        self._thresholds = gc.get_threshold()
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._n_inside:
+                self._thresholds = gc.get_threshold()
+                gc.set_threshold(0)
+            self._n_inside += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self._lock:
+            self._n_inside -= 1
+            if not self._n_inside:
+                gc.set_threshold(*self._thresholds)
+
+
+COLLECTION_PAUSE = CollectionPause()
 
 
 def _delay_results(merged: Any, known: dict[str, tuple[Any, Any]]) -> list[Any]:
@@ -563,7 +608,7 @@ def merge_partitions(function: Callable[..., Any], merge: Callable[[list[Any]], 
 
     A partition is read, or taken out of the graph, by the task that calls the function.
     """
-    with _pause_collection():
+    with COLLECTION_PAUSE:
         parts, name = frame.to_delayed(), caller.name()
         layer = f"{name}-{tokenize(function, name, [part.key for part in parts], args)}"
         step = WorkerTask(partial(_call_partition, function, args))
