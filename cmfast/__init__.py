@@ -6,7 +6,7 @@ The array's library selects the backend; leading axes are the batch; rows are tr
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from cmfast import conformal, contingency, metrics, results, uncertainty
+from cmfast import metrics
 from cmfast._core.configuring import config
 from cmfast._core.failures import DiagnosticWarning, FailureError, FailureWarning
 from cmfast._version import __version__
@@ -42,18 +42,22 @@ from cmfast.scaling import ipf, ras
 from cmfast.zeros import support
 
 if TYPE_CHECKING:
-    from cmfast import display
+    from cmfast import conformal, contingency, display, results, uncertainty
     from cmfast._report import report
 else:
 
     def __getattr__(name):
-        """Import `display` and `report` on first access, because they depend on everything else."""
-        if name == "display":
-            return import_module("cmfast.display")
+        """Import modules that many programs never use, and `report`, on first access."""
+        if name in {"conformal", "contingency", "display", "results", "uncertainty"}:
+            return import_module(f"cmfast.{name}")
         if name != "report":
             msg = f"module {__name__!r} has no attribute {name!r}"
             raise AttributeError(msg)
         return getattr(import_module("cmfast._report"), name)
+
+    def __dir__():
+        """Return the public names, imported or not."""
+        return __all__
 
 
 __all__ = [

@@ -11,7 +11,7 @@ from cmfast._core import bad_values, dask_counting, dispatch, failures, lazy, va
 from cmfast._core import labels as _labels
 from cmfast._core import sparse as sparse_matrices
 from cmfast._core.adapters import _text_codes, adapter
-from cmfast._core.annotations import METHODS, Array, DeviceT, Floats, Integers, Method, OnFailure
+from cmfast._core.annotations import METHODS, Array, DeviceT, Floats, Ignored, Integers, Method, OnFailure
 from cmfast.kernels.status import Status
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def confusion_matrix(
     sample_weight: DeviceT | None = ...,
     groups: DeviceT | None = ...,
     n_groups: int | None = ...,
-    ignore_index: int | str | None = ...,
+    ignore_index: Ignored = ...,
     sample_axes: int | None = ...,
     whole_floats: bool = ...,
     sparse: Literal[False] = ...,
@@ -50,7 +50,7 @@ def confusion_matrix(
     sample_weight: None = ...,
     groups: ArrayLike | None = ...,
     n_groups: int | None = ...,
-    ignore_index: int | str | None = ...,
+    ignore_index: Ignored = ...,
     sample_axes: int | None = ...,
     whole_floats: bool = ...,
     sparse: Literal[False] = ...,
@@ -68,7 +68,7 @@ def confusion_matrix(
     sample_weight: ArrayLike | None = ...,
     groups: ArrayLike | None = ...,
     n_groups: int | None = ...,
-    ignore_index: int | str | None = ...,
+    ignore_index: Ignored = ...,
     sample_axes: int | None = ...,
     whole_floats: bool = ...,
     sparse: Literal[False] = ...,
@@ -86,7 +86,7 @@ def confusion_matrix(
     sample_weight: ArrayLike | None = ...,
     groups: ArrayLike | None = ...,
     n_groups: int | None = ...,
-    ignore_index: int | str | None = ...,
+    ignore_index: Ignored = ...,
     sample_axes: int | None = ...,
     whole_floats: bool = ...,
     sparse: Literal[True],
@@ -104,7 +104,7 @@ def confusion_matrix(
     sample_weight: ArrayLike | None = ...,
     groups: ArrayLike | None = ...,
     n_groups: int | None = ...,
-    ignore_index: int | str | None = ...,
+    ignore_index: Ignored = ...,
     sample_axes: int | None = ...,
     whole_floats: bool = ...,
     sparse: bool,
@@ -121,7 +121,7 @@ def confusion_matrix(
     sample_weight: Array | None = None,
     groups: Array | None = None,
     n_groups: int | None = None,
-    ignore_index: int | str | None = None,
+    ignore_index: Ignored = None,
     sample_axes: int | None = 1,
     whole_floats: bool = False,
     sparse: bool = False,
@@ -149,9 +149,9 @@ def confusion_matrix(
         groups are the sorted names; :class:`cmfast.ConfusionCounts` also returns the names.
     n_groups : int, optional
         Default: the largest group plus one.
-    ignore_index : int or str, optional
+    ignore_index : int or str, or list of these, optional
         Samples with this true label are ignored: 255 or -100 in segmentation maps, or a text label. It need not be a
-        class.
+        class. Several labels take a copy of `y_true`.
     sample_axes : int or None
         Number of trailing sample axes: 2 for a matrix per image of shape (..., H, W), None for all axes in one matrix.
     whole_floats : bool
@@ -266,8 +266,8 @@ def confusion_matrix(
         sample_axes = validate.count("sample_axes", sample_axes, least=1)
     samples = _labels.adopt(given, labels, n_classes=n_classes, sample_axes=sample_axes, whole_floats=whole_floats)
     _check(samples, n_classes)
+    samples, ignored = _labels.ignore(samples, ignore_index)
     dtypes, shapes, names = samples.dtypes, samples.shapes, samples.listed
-    ignored = None if ignore_index is None else _labels.resolve_ignored(ignore_index, dtypes["y_true"])
     called: Any = None if groups is None else True
     if isinstance(samples.groups, _text_codes.Coded):
         numbers, n_groups, called = _labels.number_groups(samples.groups, n_groups)

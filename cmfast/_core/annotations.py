@@ -82,6 +82,7 @@ Label: TypeAlias = bool | int | float | str | bytes | np.generic | date
 
 FailurePolicy: TypeAlias = Literal["raise", "warn", "ignore"]
 OnFailure: TypeAlias = FailurePolicy | None  # None: as cmfast.config says
+Ignored: TypeAlias = int | str | Sequence[int] | Sequence[str] | None
 Progress: TypeAlias = bool | Callable[[int, int], object] | None
 IntervalMethod: TypeAlias = Literal["bca", "percentile", "basic", "normal", "wilson", "posterior"]
 AreaMethod: TypeAlias = Literal["logit", "normal"]

@@ -509,14 +509,48 @@ def _flatten(
     return flat, shapes, samples
 
 
+def list_ignored(value: Any) -> list[Any]:
+    """Return the labels of the option `ignore_index`: none, one or several."""
+    if isinstance(value, list | tuple | set | frozenset) or (isinstance(value, np.ndarray) and value.ndim == 1):
+        return list(value)
+    return [] if value is None else [value]
+
+
 def check_ignored(value: object) -> None:
     """Validate the option `ignore_index` before reading any array."""
-    if value is not None and not isinstance(value, str | bytes):
-        validate.count("ignore_index", value, least=-(2**63))
+    for one in list_ignored(value):
+        if not isinstance(one, str | bytes):
+            validate.count("ignore_index", one, least=-(2**63))
 
 
-def resolve_ignored(value: Any, dtype: np.dtype[Any]) -> Any:
-    """Return `ignore_index` for labels of this dtype; None if the dtype cannot hold it. Raise if the kinds differ."""
+def ignore(samples: Labels, value: Any) -> tuple[Labels, Any]:
+    """Return samples, and which true label to ignore or None; several become one of them, in a copy of the truths."""
+    dtype, y_true = samples.dtypes["y_true"], samples.y_true
+    found = [one for one in (_resolve_ignored(one, dtype) for one in list_ignored(value)) if one is not None]
+    if isinstance(y_true, _text_codes.Coded):
+        found = [one for one in found if one in y_true.names]
+    if len(found) < 2:
+        return samples, found[0] if found else None
+    if isinstance(y_true, _text_codes.Coded):
+        merged = np.arange(len(y_true.names)).astype(y_true.codes.dtype)
+        merged[[y_true.names.index(one) for one in found]] = y_true.names.index(found[0])
+        y_true = replace(y_true, codes=merged[y_true.codes])
+    else:
+        bare = adapter(y_true).unwrap(y_true)
+        y_true = adapter(y_true).rewrap(adapter(bare).evaluate(partial(_merge_labels, found), bare), y_true)
+    return samples._replace(y_true=y_true), found[0]
+
+
+def _merge_labels(values: list[int], y: Any) -> Any:
+    """Return a copy of labels in which all of `values` are the first of them."""
+    merged = y + 0
+    for value in values[1:]:
+        merged[y == value] = values[0]
+    return merged
+
+
+def _resolve_ignored(value: Any, dtype: np.dtype[Any]) -> Any:
+    """Return a label to ignore among labels of a dtype, None if it cannot hold it. Raise if the kinds differ."""
     text = isinstance(value, str | bytes)
     if text != (dtype.kind in "US"):
         wanted, given = ("an integer", "text") if text else ("text", "an integer")

@@ -265,7 +265,7 @@ def prediction_sets(
         Probabilities as the model returns them.
     q : array, shape (..., A), (..., A, C) or (..., A, G)
         Thresholds from :func:`threshold`: for all classes, per class, or per group. All batch axes of `P` must be
-        present; those of length 1 are broadcast.
+        present; those of length 1 are broadcast. One threshold alone, as ``q[0]``, is an array of one.
     method, randomised, u, rng, lam, k_reg
         As for :func:`scores`: the same as in the calibration, including the seed; `u` has one value per new row.
     groups : array of int, shape (..., n), optional
@@ -358,7 +358,7 @@ def _make_sets(
     validate.integer(groups=groups)
     _options.check_per_row("groups", groups, rows)
     n_classes = dispatch.shape_of(P)[-1]
-    limits = _shape_thresholds(q, rows, n_classes, groups is not None)
+    limits = _shape_thresholds(_add_alpha_axis(q, rows), rows, n_classes, groups is not None)
     shares = _options.make_row_shares(u, rng, rule, P, rows, num_threads)
     packed, sizes, status = dispatch.call(
         "prediction_sets", P, limits, shares, groups, empty=empty, num_threads=num_threads, **rule.options()
@@ -376,6 +376,7 @@ def _make_sets_lazily(
     n_batch, n_classes = len(rows) - 1, dispatch.shape_of(P)[-1]
     if lazy.are_lazy(P):
         q = lazy.dask().da.asarray(q)
+    q = _add_alpha_axis(q, rows)
     _shape_thresholds(q, rows, n_classes, groups is not None)
     q = q[(slice(None),) * n_batch + (np.newaxis,)]
     core = "A" * (len(dispatch.shape_of(q)) - len(rows))
@@ -392,6 +393,11 @@ def _make_block_sets(P: Array, q: Array, u: Array | None, groups: Array | None, 
     n_batch = P.ndim - 2
     sets = _make_sets(ScoredRows(P, q.sum(n_batch), u, groups), **options)
     return sets.packed.swapaxes(n_batch, n_batch + 1), sets.sizes.swapaxes(n_batch, n_batch + 1)
+
+
+def _add_alpha_axis(q: Any, rows: tuple[int, ...]) -> Any:
+    """Return one threshold alone as an array of one, where there is no batch."""
+    return adapter(q).reshape(q, (1,)) if dispatch.shape_of(q) == () and len(rows) == 1 else q
 
 
 def _shape_thresholds(q: Any, rows: tuple[int, ...], n_classes: int, by_group: bool) -> Any:

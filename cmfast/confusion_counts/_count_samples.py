@@ -10,7 +10,7 @@ from cmfast import counting
 from cmfast._core import dispatch, failures, validate
 from cmfast._core import labels as _labels
 from cmfast._core.adapters import adapter
-from cmfast._core.annotations import Array
+from cmfast._core.annotations import Array, Ignored
 from cmfast.confusion_counts import _groups, _label_codes
 from cmfast.confusion_counts._label_axis import CATEGORIES, FOUND, IDS, LABELS, Axis, are_comparable, get_kind
 from cmfast.confusion_counts._state import UNKNOWN, CountsState
@@ -115,7 +115,7 @@ def _share_host_memory(y_true: Array, y_pred: Array, weight: Array | None) -> li
 
 
 def _count_ids(
-    y_true: Array, y_pred: Array, weight: Array | None, groups: Any, axis: Axis, ignored: int | None
+    y_true: Array, y_pred: Array, weight: Array | None, groups: Any, axis: Axis, ignored: Ignored
 ) -> CountsState:
     """Count class ids 0, ..., n - 1, which the kernel checks, without looking up labels."""
     y_true, y_pred, weight = dispatch.adopt(
@@ -141,7 +141,7 @@ def _flatten_samples(y_true: Array, y_pred: Array, weight: Array | None) -> _Num
     return _NumberedSamples(flat[0], flat[1], flat[2], shape)
 
 
-def _count_codes(samples: _NumberedSamples, groups: Any, n: int, axis: Axis, ignored: int | None) -> CountsState:
+def _count_codes(samples: _NumberedSamples, groups: Any, n: int, axis: Axis, ignored: Ignored) -> CountsState:
     """Count samples whose labels are codes below `n`, per group if there are groups."""
     keys = number = None
     order: Any = ()
@@ -186,7 +186,7 @@ def _count_labels(
         columns = [column.compact() for column in columns]
     samples = _flatten_samples(columns[0].codes, columns[1].codes, weight)
     n = max(len(column.values) for column in columns)
-    at = None if ignored is None else _find_ignored(ignored, columns[0])
+    at = _find_ignored(ignored, columns[0]) or None
     held = _count_codes(samples, groups, n, Axis(tuple(range(n)), IDS), at)
     axis = _merge_axes(columns, samples, held, n, at)
     if given is not None:
@@ -225,19 +225,20 @@ def warn_of_order(axes: Iterable[Axis], names: Any) -> None:
         _labels.warn_of_order(ordered, of_categories=sources[0] == CATEGORIES)
 
 
-def _find_ignored(ignored: Any, truth: _label_codes.Codes) -> int | None:
-    """Return the code of the ignored true label, None if it does not occur; raise if its kind differs."""
-    label = int(ignored) if isinstance(ignored, np.integer) else ignored
+def _find_ignored(ignored: Any, truth: _label_codes.Codes) -> list[int]:
+    """Return the codes of the ignored true labels that occur; raise if their kind differs."""
     kind = get_kind(truth.values[0]) if truth.values else ""
-    _labels.check_ignored(label)
-    if kind and not are_comparable(kind, get_kind(label)):
-        given = f"{type(ignored).__name__} {validate.format_value(ignored)}"
-        validate.refuse("ignore_index", f"a label of the {kind or 'labels'} in y_true", given, TypeError)
-    return truth.values.index(label) if label in truth.values else None
+    _labels.check_ignored(ignored)
+    labels = [int(one) if isinstance(one, np.integer) else one for one in _labels.list_ignored(ignored)]
+    for label in labels:
+        if kind and not are_comparable(kind, get_kind(label)):
+            given = f"{type(label).__name__} {validate.format_value(label)}"
+            validate.refuse("ignore_index", f"a label of the {kind or 'labels'} in y_true", given, TypeError)
+    return [truth.values.index(label) for label in labels if label in truth.values]
 
 
 def _merge_axes(
-    columns: list[_label_codes.Codes], samples: _NumberedSamples, held: CountsState, n: int, ignored: int | None
+    columns: list[_label_codes.Codes], samples: _NumberedSamples, held: CountsState, n: int, ignored: Ignored
 ) -> Axis:
     """Return the merged labels of truth and prediction."""
     M = held.matrix

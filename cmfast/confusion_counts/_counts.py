@@ -15,6 +15,7 @@ from cmfast._core.annotations import (
     BiOptions,
     CudaArray,
     DeviceT,
+    Ignored,
     IntervalMethod,
     Label,
     Labelled,
@@ -132,7 +133,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         n_classes: int | None = ...,
         sample_weight: DeviceT | None = ...,
         groups: Groups = ...,
-        ignore_index: int | str | None = ...,
+        ignore_index: Ignored = ...,
         whole_floats: bool = ...,
     ) -> "ConfusionCounts[DeviceT]": ...
     @overload
@@ -146,7 +147,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         n_classes: int | None = ...,
         sample_weight: ArrayLike | None = ...,
         groups: Groups = ...,
-        ignore_index: int | str | None = ...,
+        ignore_index: Ignored = ...,
         whole_floats: bool = ...,
     ) -> "ConfusionCounts[NDArray[Any]]": ...
     @classmethod
@@ -159,7 +160,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         n_classes: int | None = None,
         sample_weight: Array | None = None,
         groups: Groups = None,
-        ignore_index: int | str | None = None,
+        ignore_index: Ignored = None,
         whole_floats: bool = False,
     ) -> "ConfusionCounts[Any]":
         """Count some samples; `labels` and `n_classes` as for the class, all other options as for :meth:`update`."""
@@ -173,7 +174,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         *,
         sample_weight: Array | None = None,
         groups: Groups = None,
-        ignore_index: int | str | None = None,
+        ignore_index: Ignored = None,
         whole_floats: bool = False,
     ) -> Self:
         """Count more samples; an update that raises counts no samples.
@@ -187,7 +188,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
             Weight that each sample adds to its cell; default 1.
         groups : column, or dict of str to column, optional
             The group of each sample, as labels of any kind; a dict for several columns. In every update or in none.
-        ignore_index : int or str, optional
+        ignore_index : int or str, or list of these, optional
             Samples with this true label are ignored.
         whole_floats : bool
             Accept float labels, which must be whole numbers: 2.0 is 2.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from cmfast._core import caller, frames, lazy, validate
-from cmfast._core.annotations import Array
+from cmfast._core.annotations import Array, Ignored
 from cmfast._core.usual_options import explain_options
 from cmfast.confusion_counts._counts import ConfusionCounts
 
@@ -28,7 +28,7 @@ def by(
     sample_weight: str | None = None,
     labels: Array | None = None,
     n_classes: int | None = None,
-    ignore_index: int | str | None = None,
+    ignore_index: Ignored = None,
     whole_floats: bool = False,
 ) -> ConfusionCounts[NDArray[Any]]:
     """Count a confusion matrix for every group of a table.

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cmfast._core import dispatch
 from cmfast._core import labels as _labels
-from cmfast._core.annotations import Array, DeviceT, Floats, Label, Undefined
+from cmfast._core.annotations import Array, DeviceT, Floats, Ignored, Label, Undefined
 from cmfast._core.usual_options import explain_options
 from cmfast.metrics import _plan, _samples
 from cmfast.metrics._evaluate import SUMS, check_options, evaluate_lazy_sums, get_ordered_sums
@@ -25,7 +25,7 @@ def label_margins(
     sample_weight: DeviceT | None = ...,
     groups: DeviceT | None = ...,
     n_groups: int | None = ...,
-    ignore_index: int | str | None = ...,
+    ignore_index: Ignored = ...,
     sample_axes: int | None = ...,
     whole_floats: bool = ...,
     num_threads: int | None = ...,
@@ -40,7 +40,7 @@ def label_margins(
     sample_weight: ArrayLike | None = ...,
     groups: ArrayLike | None = ...,
     n_groups: int | None = ...,
-    ignore_index: int | str | None = ...,
+    ignore_index: Ignored = ...,
     sample_axes: int | None = ...,
     whole_floats: bool = ...,
     num_threads: int | None = ...,
@@ -54,7 +54,7 @@ def label_margins(
     sample_weight: Array | None = None,
     groups: Array | None = None,
     n_groups: int | None = None,
-    ignore_index: int | str | None = None,
+    ignore_index: Ignored = None,
     sample_axes: int | None = 1,
     whole_floats: bool = False,
     num_threads: int | None = None,
@@ -77,8 +77,8 @@ def label_margins(
         text: the groups are the names that occur, sorted.
     n_groups : int, optional
         Default: the largest group plus one.
-    ignore_index : int or str, optional
-        Samples with this true label are ignored; text if labels are text.
+    ignore_index : int or str, or list of these, optional
+        Samples with this true label are ignored; text if labels are text. Several labels take a copy of `y_true`.
     sample_axes : int or None
         Number of last axes that are samples: 2 for sums per image of shape (..., H, W), None for all axes.
     whole_floats : bool
@@ -133,7 +133,7 @@ def from_labels(
     sample_weight: DeviceT | None = ...,
     groups: DeviceT | None = ...,
     n_groups: int | None = ...,
-    ignore_index: int | str | None = ...,
+    ignore_index: Ignored = ...,
     sample_axes: int | None = ...,
     whole_floats: bool = ...,
     undefined: Undefined = ...,
@@ -152,7 +152,7 @@ def from_labels(
     sample_weight: DeviceT | None = ...,
     groups: DeviceT | None = ...,
     n_groups: int | None = ...,
-    ignore_index: int | str | None = ...,
+    ignore_index: Ignored = ...,
     sample_axes: int | None = ...,
     whole_floats: bool = ...,
     undefined: Undefined = ...,
@@ -171,7 +171,7 @@ def from_labels(
     sample_weight: ArrayLike | None = ...,
     groups: ArrayLike | None = ...,
     n_groups: int | None = ...,
-    ignore_index: int | str | None = ...,
+    ignore_index: Ignored = ...,
     sample_axes: int | None = ...,
     whole_floats: bool = ...,
     undefined: Undefined = ...,
@@ -190,7 +190,7 @@ def from_labels(
     sample_weight: ArrayLike | None = ...,
     groups: ArrayLike | None = ...,
     n_groups: int | None = ...,
-    ignore_index: int | str | None = ...,
+    ignore_index: Ignored = ...,
     sample_axes: int | None = ...,
     whole_floats: bool = ...,
     undefined: Undefined = ...,
@@ -209,7 +209,7 @@ def from_labels(
     sample_weight: Array | None = None,
     groups: Array | None = None,
     n_groups: int | None = None,
-    ignore_index: int | str | None = None,
+    ignore_index: Ignored = None,
     sample_axes: int | None = 1,
     whole_floats: bool = False,
     undefined: Undefined = "present",

@@ -9,7 +9,7 @@ import numpy as np
 from cmfast._core import dispatch, failures, lazy, validate
 from cmfast._core import labels as _labels
 from cmfast._core.adapters import _text_codes, adapter, read_only
-from cmfast._core.annotations import Array
+from cmfast._core.annotations import Array, Ignored
 from cmfast.metrics._margins import Margins
 
 MOST_WEIGHT_BYTES = 4  # of integer weights of Dask arrays: sums of chunks stay within int64
@@ -23,7 +23,7 @@ class Options(NamedTuple):
 
     n_classes: int | None
     n_groups: int | None
-    ignore_index: int | str | None
+    ignore_index: Ignored
     sample_axes: int | None
     whole_floats: bool
     num_threads: int | None
@@ -74,7 +74,7 @@ def sum_labels(
     if options.sample_axes == 1 and len(shape) == 2:
         warn = _labels.warn_of_one_hot if sized else _labels.warn_of_indicators
         warn(*pair.values())
-    ignored = None if options.ignore_index is None else _labels.resolve_ignored(options.ignore_index, dtypes["y_true"])
+    samples, ignored = _labels.ignore(samples, options.ignore_index)
     n_groups = options.n_groups
     if isinstance(samples.groups, _text_codes.Coded):
         groups, n_groups, _ = _labels.number_groups(samples.groups, n_groups)

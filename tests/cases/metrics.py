@@ -218,6 +218,7 @@ def _labels():
     yield Case("int8-beside-int64", (y.astype(np.int8), p))
     yield Case("ignored", (np.where(y == 1, 255, y), p), {"ignore_index": 255})
     yield Case("ignored-a-class", (y, p), {"ignore_index": 1, "n_classes": 6})
+    yield Case("ignored-two", (np.where(y == 1, 255, y), p), {"ignore_index": [255, 2]})
     yield Case("ignored-negative", (np.where(y == 1, -1, y).astype(np.int8), p.astype(np.int8)), {"ignore_index": -1})
     for name, pool in (
         ("gaps", [1, 2, 3, 9, 4]),

@@ -598,6 +598,19 @@ def test_what_rounding_leaves_is_no_bad_row():
         conformal.scores([[1.0001, 0.0]], randomised=False)
 
 
+@pytest.mark.parametrize("make", [float, np.float64, torch.tensor, np.array])
+def test_one_threshold_alone(make):
+    q = make(conformal.threshold(conformal.scores(P, Y, rng=0), [0.1, 0.3])[1])
+    rows = torch.tensor(P) if isinstance(q, torch.Tensor) else P
+    found = conformal.prediction_sets(rows, q, rng=0)
+    assert found.sizes.shape == (1, len(P))
+    assert_same_bits(
+        found.packed, conformal.prediction_sets(rows, q.reshape(1) if hasattr(q, "shape") else [q], rng=0).packed
+    )
+    with pytest.raises(ValueError, match=r"q must be of shape .*, got shape \(\)"):
+        conformal.prediction_sets(P.reshape(2, -1, P.shape[-1]), float(q), rng=0)
+
+
 def test_thresholds_whose_shape_could_be_two_things():
     with pytest.raises(ValueError, match=r"q must be of shape \(\.\.\., A\) or \(\.\.\., A, 6\), with the batch axes"):
         conformal.prediction_sets(P.reshape(2, 200, 6), [0.5], rng=0)

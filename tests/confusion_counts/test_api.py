@@ -290,13 +290,16 @@ def test_updates_of_known_classes_are_not_looked_at_twice(monkeypatch):
         ("0 9 1 1 9 2", "0 7 1 0 1 1", np.int8(9), {}),
         ("0 1 1 1 0 2", "0 2 1 0 1 1", 1, {"n_classes": 3}),
         ("0 1 1 1 0 2", "0 2 1 0 1 1", 5, {}),
+        ("0 9 1 8 9 2", "0 7 1 0 1 1", [9, 8], {}),
+        ("a x b b x c", "a y b a b b", ["x", "c", "z"], {}),
     ],
 )
 def test_a_truth_that_counts_nowhere(truth, guess, ignored, options, grouped):
-    kind = str if isinstance(ignored, str) else int
+    several = ignored if isinstance(ignored, list) else [ignored]
+    kind = type(several[0]) if isinstance(several[0], str) else int
     y, p = (np.array([kind(x) for x in text.split()]) for text in (truth, guess))
     groups = np.arange(len(y)) % 2
-    beside = y != ignored
+    beside = ~np.isin(y, several)
     columns = {"groups": groups} if grouped else {}
     want = cmfast.ConfusionCounts.from_labels(
         y[beside], p[beside], **{name: x[beside] for name, x in columns.items()}, **options
@@ -319,6 +322,8 @@ def test_a_truth_that_counts_nowhere(truth, guess, ignored, options, grouped):
         (["a"], 1, "ignore_index must be a label of the strings in y_true, got int 1"),
         ([1], "a", "ignore_index must be a label of the integers in y_true, got str 'a'"),
         ([1], 1.5, "ignore_index must be an integer, got float 1.5"),
+        ([1], [2, "a"], "ignore_index must be a label of the integers in y_true, got str 'a'"),
+        ([1], [2, 1.5], "ignore_index must be an integer, got float 1.5"),
     ],
 )
 def test_what_cannot_be_ignored(y, ignored, words):

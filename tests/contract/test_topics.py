@@ -34,7 +34,14 @@ FLOORS = [
 ]
 UPWARDS = {"cmfast._core.caller": {"cmfast"}}  # asks by which names users know what was called, where something is said
 FOR_TYPES_ALONE = {  # imports at run time when they are first asked for
-    "cmfast": {"cmfast.display", "cmfast._report"},
+    "cmfast": {
+        "cmfast._report",
+        "cmfast.conformal",
+        "cmfast.contingency",
+        "cmfast.display",
+        "cmfast.results",
+        "cmfast.uncertainty",
+    },
     "cmfast.confusion_counts._counts": {
         "cmfast.display",
         "cmfast.display._class_order",

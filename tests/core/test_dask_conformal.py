@@ -142,7 +142,6 @@ S_, P_ = lazy(conformal.scores(P[0], Y[0]), (20,)), lazy(P[0], (20,))
         (lambda: conformal.threshold(S_, 0.1, y=S_.astype(int)),
          "conformal.threshold: n_classes must be given with Dask"),
         (lambda: conformal.threshold(S_, 2.0), "conformal.threshold: alpha must be"),
-        (lambda: conformal.prediction_sets(P_, 0.5), "conformal.prediction_sets: q must be of shape"),
         (lambda: conformal.prediction_sets(P_, [[0.5] * 4] * 2), "conformal.prediction_sets: q must be of shape"),
         (lambda: conformal.prediction_sets(P_, [0.5], u=P[0, :, 0]),
          "conformal.prediction_sets: arrays must come from"),

@@ -2,6 +2,7 @@
 
 import ast
 import copy
+import faulthandler
 import inspect
 import os
 import pickle
@@ -250,6 +251,7 @@ def test_a_child_of_fork_does_not_wait_for_a_lock_that_another_thread_held():
     held.wait()
     child = os.fork()
     if not child:  # no pytest in here
+        faulthandler.dump_traceback_later(20, exit=True, file=sys.__stderr__)  # where it waits
         counts.update(IDS, IDS)
         os._exit(0 if counts.n_samples == 8 else 3)
     try:

@@ -43,7 +43,8 @@ def _confusion_matrix(
     y_true, y_pred, *, n_classes=None, labels=None, sample_weight=None, groups=None, n_groups=None, ignore_index=None
 ):
     t, p = np.broadcast_arrays(y_true, y_pred)
-    seen = np.ones(t.shape, bool) if ignore_index is None else t != ignore_index
+    ignored = [] if ignore_index is None else np.ravel(ignore_index).tolist()
+    seen = ~np.isin(t, ignored)
     order = _order(t[seen], p[seen], n_classes, labels)
     dtype = np.int64 if sample_weight is None or np.asarray(sample_weight).dtype.kind in "bui" else np.float64
     weight = np.asarray(1 if sample_weight is None else sample_weight)
@@ -56,7 +57,7 @@ def _confusion_matrix(
     for index in np.ndindex(batch):
         for k in range(n_groups):
             rows = zip(t[index].tolist(), p[index].tolist(), w[index].tolist(), g[index].tolist(), strict=True)
-            own = [row for row in rows if row[3] == k and (ignore_index is None or row[0] != ignore_index)]
+            own = [row for row in rows if row[3] == k and row[0] not in ignored]
             pairs = [(truth, prediction, weight) for truth, prediction, weight, _ in own]
             out[(*index, k)] = np.array(_table(pairs, order, dtype), dtype).reshape(len(order), len(order))
     return (out if groups is not None else out[..., 0, :, :],)

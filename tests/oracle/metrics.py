@@ -401,7 +401,7 @@ def most_confused(M, k=5, *, by="count", **_):
 
 
 def label_margins(y, p, *, n_classes=None, sample_weight=None, groups=None, n_groups=None, ignore_index=None, **_):
-    seen = np.ones(y.shape, bool) if ignore_index is None else y != ignore_index
+    seen = ~np.isin(y, [] if ignore_index is None else ignore_index)
     C = n_classes
     if C is None:
         labels = sorted({*y[seen].tolist(), *p[seen].tolist()})
