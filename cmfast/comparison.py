@@ -148,7 +148,8 @@ def l1_distance(A: Array, B: Array, /, *, on_failure: OnFailure = None, num_thre
     Examples
     --------
     >>> import cmfast
-    >>> round(float(cmfast.l1_distance([[9, 1], [2, 8]], [[8, 2], [2, 8]])), 12)
+    >>> value = cmfast.l1_distance([[9, 1], [2, 8]], [[8, 2], [2, 8]])
+    >>> round(float(value), 12)
     0.1
     """
     return _compare("l1_distance", on_failure, num_threads, A=A, B=B)

@@ -220,10 +220,16 @@ def confusion_matrix(
     array([[1, 1, 0],
            [0, 1, 0],
            [1, 0, 1]])
-    >>> cmfast.confusion_matrix(["cat", "dog", "dog"], ["cat", "cat", "dog"], labels=["dog", "cat"])
+    >>> cmfast.confusion_matrix(
+    ...     ["cat", "dog", "dog"],
+    ...     ["cat", "cat", "dog"],
+    ...     labels=["dog", "cat"],
+    ... )
     array([[1, 1],
            [0, 1]])
-    >>> cmfast.confusion_matrix([0, 1, 1, 0], [0, 1, 0, 0], n_classes=2, groups=[0, 0, 1, 1]).shape
+    >>> cmfast.confusion_matrix(
+    ...     [0, 1, 1, 0], [0, 1, 0, 0], n_classes=2, groups=[0, 0, 1, 1]
+    ... ).shape
     (2, 2, 2)
     """
     on_failure = validate.on_failure(on_failure)

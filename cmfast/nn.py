@@ -2,7 +2,9 @@
 
 >>> import torch
 >>> from cmfast import nn
->>> nn.BiNormalize()(torch.tensor([[80.0, 20.0], [1.0, 1.0]], dtype=torch.float64)).round(decimals=6)
+>>> nn.BiNormalize()(
+...     torch.tensor([[80.0, 20.0], [1.0, 1.0]], dtype=torch.float64)
+... ).round(decimals=6)
 tensor([[0.6667, 0.3333],
         [0.3333, 0.6667]], dtype=torch.float64)
 """
@@ -43,7 +45,9 @@ class BiNormalize(torch.nn.Module):  # type: ignore[misc]  # torch is untyped fo
     --------
     >>> import torch
     >>> from cmfast import nn
-    >>> logits = torch.tensor([[1000.0, 0.0], [0.0, 1000.0]], requires_grad=True)
+    >>> logits = torch.tensor(
+    ...     [[1000.0, 0.0], [0.0, 1000.0]], requires_grad=True
+    ... )
     >>> P = nn.BiNormalize(logits=True)(logits)
     >>> P.sum(0).tolist()
     [1.0, 1.0]
@@ -106,7 +110,9 @@ def soft_confusion_matrix(probabilities: Any, y: Any, /, *, from_logits: bool = 
     --------
     >>> import torch
     >>> from cmfast import nn
-    >>> nn.soft_confusion_matrix(torch.tensor([[0.75, 0.25], [0.5, 0.5]]), torch.tensor([0, 1]))
+    >>> nn.soft_confusion_matrix(
+    ...     torch.tensor([[0.75, 0.25], [0.5, 0.5]]), torch.tensor([0, 1])
+    ... )
     tensor([[0.7500, 0.2500],
             [0.5000, 0.5000]])
     """

@@ -22,7 +22,7 @@ from cmfast.normalizing import TargetEstimate
 from cmfast.scaling import ScalingResult
 from cmfast.uncertainty._areas import AucCovariance
 from cmfast.uncertainty._compare_many import Comparisons
-from cmfast.uncertainty._comparison import Comparison
+from cmfast.uncertainty._comparison import Comparison, ComparisonsByMetric
 from cmfast.uncertainty._equivalence import Equivalence
 from cmfast.uncertainty._paired_counts import Flip
 from cmfast.uncertainty._results import Interval, Intervals, Posterior
@@ -51,6 +51,7 @@ __all__ = [
     "Collapsed",
     "Comparison",
     "Comparisons",
+    "ComparisonsByMetric",
     "Confusions",
     "Equivalence",
     "Flip",

@@ -242,7 +242,9 @@ def support(
 
     With other sums there is a scaling:
 
-    >>> cmfast.support([[8, 1, 1], [5, 0, 0], [9, 0, 0]], [10, 5, 9], [18, 3, 3]).explain()
+    >>> cmfast.support(
+    ...     [[8, 1, 1], [5, 0, 0], [9, 0, 0]], [10, 5, 9], [18, 3, 3]
+    ... ).explain()
     'a scaling exists: every positive cell stays positive, in 1 block'
     """
     num_threads = validate.num_threads(num_threads)

@@ -58,5 +58,5 @@ for name, found in scores.items():
     )
 usual, own = scores.values()
 word = "better" if own.mean() > usual.mean() else "worse"
-print(f"So the metric is the {word} loss here, even in itself: ", end="")
+print(f"The metric is the {word} loss, even in itself:", end=" ")
 print(f"it won with {(own > usual).sum()} of {len(own)} seeds")

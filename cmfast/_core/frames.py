@@ -4,6 +4,7 @@ from typing import Any
 
 from cmfast._core import validate
 from cmfast._core.adapters import _columns
+from cmfast._core.lazy import is_dask_frame
 from cmfast.kernels.loading import find_loaded_module
 
 
@@ -49,6 +50,11 @@ def collect_tables(x: Any) -> Any:
 def is_table(x: Any) -> bool:
     """Whether `x` is a table of pandas, polars or Arrow, lazy ones included."""
     return _columns.column_hint(x) is not None
+
+
+def is_lazy_table(x: Any) -> bool:
+    """Whether `x` is a LazyFrame of polars or a DataFrame of Dask."""
+    return is_dask_frame(x) or (is_table(x) and _columns.library_name(x) is None)
 
 
 def _suggest_table(option: str, frame: Any) -> str:

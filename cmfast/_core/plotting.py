@@ -70,6 +70,15 @@ def make_forest_axes(ax: Any, n: int) -> Any:
     return get_axes(ax, (6.4, 1.2 + 0.35 * n))
 
 
+def draw_rates(ax: Any, x: Any, y: Any, labels: tuple[str, str]) -> Any:
+    """Draw a line for each curve of a batch, with points along the last axis, in the unit square; return the axes."""
+    ax = get_axes(ax, (4.8, 4.8))
+    for one, other in zip(x.reshape(-1, x.shape[-1]), y.reshape(-1, y.shape[-1]), strict=True):
+        ax.plot(one, other, clip_on=False)
+    ax.set(xlim=(0, 1), ylim=(0, 1), xlabel=labels[0], ylabel=labels[1], aspect="equal")
+    return ax
+
+
 def match_palette(ax: Any) -> plot_style.Palette:
     """Return the colour palette for the background of `ax`, or of its figure where the axes are transparent."""
     from matplotlib.colors import to_rgba  # noqa: TID251

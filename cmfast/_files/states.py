@@ -126,7 +126,9 @@ class State:
         Examples
         --------
         >>> import cmfast, os, tempfile
-        >>> cells = cmfast.cell_counts([[0.1], [3.0]], [0, 1], [0, 1], grid=cmfast.Grid([0.0], [1.0]))
+        >>> cells = cmfast.cell_counts(
+        ...     [[0.1], [3.0]], [0, 1], [0, 1], grid=cmfast.Grid([0.0], [1.0])
+        ... )
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     cells.save(os.path.join(folder, "cells.npz"))
         ...     cmfast.CellCounts.load(os.path.join(folder, "cells.npz")) == cells

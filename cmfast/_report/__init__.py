@@ -92,7 +92,11 @@ def report(
     Examples
     --------
     >>> import cmfast
-    >>> page = cmfast.report(["cat", "dog", "dog", "cat"], ["cat", "cat", "dog", "cat"], n_resamples=100)
+    >>> page = cmfast.report(
+    ...     ["cat", "dog", "dog", "cat"],
+    ...     ["cat", "cat", "dog", "cat"],
+    ...     n_resamples=100,
+    ... )
     >>> page.to_dict()["models"][0]["metrics"]["accuracy"]["estimate"]
     0.75
     >>> page.save("report.html")  # doctest: +SKIP

@@ -120,11 +120,19 @@ def balance(
     Examples
     --------
     >>> import cmfast
-    >>> rows, columns, counts = [0, 0, 0, 1, 1, 2], [1, 2, 3, 2, 3, 3], [40, 20, 5, 30, 10, 25]
+    >>> rows, columns, counts = (
+    ...     [0, 0, 0, 1, 1, 2],
+    ...     [1, 2, 3, 2, 3, 3],
+    ...     [40, 20, 5, 30, 10, 25],
+    ... )
     >>> result = cmfast.balance((rows, columns, counts, 5), symmetric="upper")
     >>> result.weights.round(4)
     array([0.1536, 0.0887, 0.0793, 0.2748,    nan])
-    >>> cmfast.Status(result.status), result.reason, bool(result.worst_row <= 1e-9)
+    >>> (
+    ...     cmfast.Status(result.status),
+    ...     result.reason,
+    ...     bool(result.worst_row <= 1e-9),
+    ... )
     (<Status.CONVERGED: 0>, array([0, 0, 0, 0, 5], dtype=int8), True)
     """
     on_failure = validate.on_failure(on_failure)

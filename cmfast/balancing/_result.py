@@ -4,7 +4,7 @@ from typing import Any, Generic, NamedTuple
 
 import numpy as np
 
-from cmfast._core import result_repr
+from cmfast._core import result_frames, result_repr
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import ArrayT
 from cmfast.kernels.shared.balancing import REASONS
@@ -80,7 +80,13 @@ class BalanceResult(NamedTuple, Generic[ArrayT]):
         Examples
         --------
         >>> import cmfast
-        >>> cmfast.balance(([0, 0, 1], [1, 2, 2], [1, 2, 3], 3), symmetric="upper").explain()
+        >>> cmfast.balance(
+        ...     ([0, 0, 1], [1, 2, 2], [1, 2, 3], 3), symmetric="upper"
+        ... ).explain()
         'CONVERGED: all kept bins have their sums, recomputed from the returned weights'
         """
         return result_repr.explain_statuses(self.status, index, MEANING, "no blocks")
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with a row per bin."""
+        return result_frames.make_frame({"weight": self.weights, "reason": self.reason, "proof": self.proof}, ("bin",))

@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from cmfast._core import dispatch, failures, lazy, result_repr, validate
+from cmfast._core import dispatch, failures, lazy, result_frames, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure
 from cmfast._core.usual_options import explain_options
@@ -19,6 +19,7 @@ EmptySets: TypeAlias = Literal["allow", "top1"]
 EMPTY_RULES = get_args(EmptySets)
 
 
+@result_repr.add_repr
 class SizeCoverage(NamedTuple):
     """Counts of sets by size, and of those that contain their label; both add over parts.
 
@@ -30,6 +31,20 @@ class SizeCoverage(NamedTuple):
 
     n: Array
     covered: Array
+
+    def _parts(self) -> dict[str, str]:
+        """Return the parts that the repr shows, by name."""
+        n = int(result_frames.copy_to_host(self.n).sum())
+        return {"sets": f"{n:,}", "sizes": result_repr.format_shape(self.n, 1)}
+
+    def explain(self) -> str:
+        """Return a text with the share of the sets that contain the label of their row."""
+        n, covered = (int(result_frames.copy_to_host(x).sum()) for x in self)
+        return f"{covered / n:.1%} of {n:,} sets contain the label" if n else "no sets"
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with a row per threshold and size."""
+        return result_frames.make_frame(self._asdict(), ("threshold", "size"))
 
 
 @result_repr.add_repr
@@ -95,7 +110,11 @@ class PredictionSets:
         Examples
         --------
         >>> from cmfast import conformal
-        >>> sets = conformal.prediction_sets([[0.5, 0.375, 0.125], [0.75, 0.25, 0.0]], [0.9], randomised=False)
+        >>> sets = conformal.prediction_sets(
+        ...     [[0.5, 0.375, 0.125], [0.75, 0.25, 0.0]],
+        ...     [0.9],
+        ...     randomised=False,
+        ... )
         >>> sets.coverage([2, 0])
         array([0.5])
         """
@@ -131,7 +150,11 @@ class PredictionSets:
         Examples
         --------
         >>> from cmfast import conformal
-        >>> sets = conformal.prediction_sets([[0.5, 0.375, 0.125], [0.75, 0.25, 0.0]], [0.9], randomised=False)
+        >>> sets = conformal.prediction_sets(
+        ...     [[0.5, 0.375, 0.125], [0.75, 0.25, 0.0]],
+        ...     [0.9],
+        ...     randomised=False,
+        ... )
         >>> n, covered = sets.coverage_by_size([2, 0])
         >>> n.tolist(), covered.tolist()
         ([[0, 1, 1, 0]], [[0, 1, 0, 0]])
@@ -150,6 +173,10 @@ class PredictionSets:
             return "no sets"
         text = f"sets of {sizes.mean():.3g} of {self.n_classes} classes on average, from {sizes.min()} to {sizes.max()}"
         return f"{text}; {(sizes == 0).mean():.2%} are empty"
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with a row per set and a column per class: whether the class is in the set."""
+        return result_frames.make_matrix_frame(self.mask, axes=("row", "class"))
 
 
 def _sum_shares(covered: Any, n: Any) -> Any:
@@ -313,7 +340,11 @@ def prediction_sets(
     Examples
     --------
     >>> from cmfast import conformal
-    >>> sets = conformal.prediction_sets([[0.5, 0.375, 0.125], [0.75, 0.25, 0.0]], [0.8, 0.9], randomised=False)
+    >>> sets = conformal.prediction_sets(
+    ...     [[0.5, 0.375, 0.125], [0.75, 0.25, 0.0]],
+    ...     [0.8, 0.9],
+    ...     randomised=False,
+    ... )
     >>> sets.sizes
     array([[1, 1],
            [2, 1]])
@@ -396,7 +427,7 @@ def _make_block_sets(P: Array, q: Array, u: Array | None, groups: Array | None, 
 
 
 def _add_alpha_axis(q: Any, rows: tuple[int, ...]) -> Any:
-    """Return one threshold alone as an array of one, where there is no batch."""
+    """Return one threshold without a batch as an array of one."""
     return adapter(q).reshape(q, (1,)) if dispatch.shape_of(q) == () and len(rows) == 1 else q
 
 

@@ -44,7 +44,11 @@ class CcmCounts(BatchedCounts):
     >>> from cmfast import conformal
     >>> a = conformal.CcmCounts(np.array(2), np.array([[1, 1], [1, 1]]))
     >>> b = conformal.CcmCounts(np.array(6), np.array([[3, 0], [0, 3]]))
-    >>> a.correlation()[0, 1].item(), b.correlation()[0, 1].item(), (a + b).correlation()[0, 1].item()
+    >>> (
+    ...     a.correlation()[0, 1].item(),
+    ...     b.correlation()[0, 1].item(),
+    ...     (a + b).correlation()[0, 1].item(),
+    ... )
     (1.0, -1.0, -0.5)
     """
 
@@ -193,7 +197,9 @@ def ccm(sets: PredictionSets, /, *, num_threads: int | None = None) -> CcmCounts
     --------
     >>> from cmfast import conformal
     >>> P = [[0.5, 0.375, 0.125], [0.25, 0.625, 0.125], [0.125, 0.25, 0.625]]
-    >>> counts = conformal.ccm(conformal.prediction_sets(P, [0.9], randomised=False))
+    >>> counts = conformal.ccm(
+    ...     conformal.prediction_sets(P, [0.9], randomised=False)
+    ... )
     >>> counts.G[0]
     array([[2, 2, 0],
            [2, 3, 1],
@@ -256,7 +262,11 @@ def rank_clients(
     >>> import numpy as np
     >>> from cmfast import conformal
     >>> G = np.array([[[1, 1], [1, 1]], [[3, 0], [0, 3]], [[2, 1], [1, 2]]])
-    >>> conformal.rank_clients(conformal.CcmCounts(np.array([2, 6, 4]), G), [(0, 1)], order="high")
+    >>> conformal.rank_clients(
+    ...     conformal.CcmCounts(np.array([2, 6, 4]), G),
+    ...     [(0, 1)],
+    ...     order="high",
+    ... )
     array([0, 2, 1])
     """
     validate.choice("order", order, ORDERS)

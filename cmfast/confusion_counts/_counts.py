@@ -280,7 +280,9 @@ class ConfusionCounts(State, Generic[ArrayT]):
         Examples
         --------
         >>> import cmfast
-        >>> cmfast.ConfusionCounts.from_labels(["cat", "dog", "dog"], ["cat", "cat", "dog"]).explain()
+        >>> cmfast.ConfusionCounts.from_labels(
+        ...     ["cat", "dog", "dog"], ["cat", "cat", "dog"]
+        ... ).explain()
         '66.7% of 3 samples are right; confused are cat and dog (1 sample, both ways together)'
         """
         return _export.explain_counts(self._held)
@@ -441,7 +443,9 @@ class ConfusionCounts(State, Generic[ArrayT]):
         Examples
         --------
         >>> import cmfast
-        >>> counts = cmfast.ConfusionCounts.from_labels(["cat", "dog", "dog"], ["cat", "cat", "dog"])
+        >>> counts = cmfast.ConfusionCounts.from_labels(
+        ...     ["cat", "dog", "dog"], ["cat", "cat", "dog"]
+        ... )
         >>> print(counts.classification_report())
         0/0: present       precision     recall         f1    jaccard    support
         cat                   0.5000     1.0000     0.6667     0.5000          1
@@ -483,7 +487,9 @@ class ConfusionCounts(State, Generic[ArrayT]):
         Examples
         --------
         >>> import cmfast
-        >>> counts = cmfast.ConfusionCounts.from_labels([0, 1, 1], [0, 1, 0], groups=["x", "x", "y"])
+        >>> counts = cmfast.ConfusionCounts.from_labels(
+        ...     [0, 1, 1], [0, 1, 0], groups=["x", "x", "y"]
+        ... )
         >>> counts.group("y").matrix.tolist()
         [[0, 0], [1, 0]]
         """
@@ -524,7 +530,9 @@ class ConfusionCounts(State, Generic[ArrayT]):
         Examples
         --------
         >>> import cmfast
-        >>> counts = cmfast.ConfusionCounts.from_labels([0, 0, 0, 0, 1, 1], [0, 0, 0, 1, 1, 0])
+        >>> counts = cmfast.ConfusionCounts.from_labels(
+        ...     [0, 0, 0, 0, 1, 1], [0, 0, 0, 1, 1, 0]
+        ... )
         >>> counts.bi_normalize().round(3).tolist()
         [[0.634, 0.366], [0.366, 0.634]]
         """
@@ -560,8 +568,12 @@ class ConfusionCounts(State, Generic[ArrayT]):
         Examples
         --------
         >>> import cmfast
-        >>> counts = cmfast.ConfusionCounts.from_labels(["ill"] * 9 + ["well"] * 9, ["ill"] * 8 + ["well"] * 10)
-        >>> found = counts.interval("recall_binary", pos_label="ill", method="wilson")
+        >>> counts = cmfast.ConfusionCounts.from_labels(
+        ...     ["ill"] * 9 + ["well"] * 9, ["ill"] * 8 + ["well"] * 10
+        ... )
+        >>> found = counts.interval(
+        ...     "recall_binary", pos_label="ill", method="wilson"
+        ... )
         >>> round(float(found.low), 3), round(float(found.high), 3)
         (0.565, 0.98)
         """
@@ -624,7 +636,9 @@ class ConfusionCounts(State, Generic[ArrayT]):
         Examples
         --------
         >>> import cmfast
-        >>> cmfast.ConfusionCounts.from_labels(["a", "b"], ["a", "a"]).to_pandas().loc["b", "a"]
+        >>> cmfast.ConfusionCounts.from_labels(
+        ...     ["a", "b"], ["a", "a"]
+        ... ).to_pandas().loc["b", "a"]
         np.int64(1)
         """
         found: pd.DataFrame = _export.to_pandas(self._held)
@@ -710,7 +724,9 @@ class ConfusionCounts(State, Generic[ArrayT]):
         Examples
         --------
         >>> import cmfast
-        >>> counts = cmfast.ConfusionCounts.from_labels([0, 1, 1], [0, 1, 0], groups=["x", "x", "y"])
+        >>> counts = cmfast.ConfusionCounts.from_labels(
+        ...     [0, 1, 1], [0, 1, 0], groups=["x", "x", "y"]
+        ... )
         >>> counts.table("accuracy")
           groups  accuracy
         0      x       1.0

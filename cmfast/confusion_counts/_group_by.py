@@ -72,7 +72,9 @@ def by(
     Examples
     --------
     >>> import cmfast, pandas as pd
-    >>> frame = pd.DataFrame({"site": ["b", "a", "b"], "label": [1, 0, 1], "guess": [1, 1, 0]})
+    >>> frame = pd.DataFrame(
+    ...     {"site": ["b", "a", "b"], "label": [1, 0, 1], "guess": [1, 1, 0]}
+    ... )
     >>> counts = cmfast.by(frame, "site", y_true="label", y_pred="guess")
     >>> counts.groups, counts.matrix.tolist()
     (('a', 'b'), [[[0, 1], [0, 0]], [[0, 0], [1, 1]]])

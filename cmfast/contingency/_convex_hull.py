@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cmfast._core import dispatch, result_repr, validate
+from cmfast._core import dispatch, plotting, result_frames, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, Floats
 from cmfast.contingency._surface import validate_ratios
@@ -34,6 +34,29 @@ class Hull(NamedTuple):
         """Return a text with the number of models on the hull and the area below it."""
         kept = int((self.which >= 0).sum())
         return f"{kept} of the models are best for some costs; the area below their hull is {self.area:.3g}"
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with a row per corner."""
+        tnr, tpr = self.points.T
+        columns = {"true_negative_rate": tnr, "true_positive_rate": tpr, "which": self.which}
+        return result_frames.make_frame(columns, ("point",))
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw the hull.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+            Axes of the plot; the figure is not shown.
+        """
+        return plotting.draw_rates(
+            ax, self.points[:, 0], self.points[:, 1], ("true negative rate", "true positive rate")
+        )
 
 
 def convex_hull(points: Array, /) -> Hull:

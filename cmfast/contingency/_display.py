@@ -196,7 +196,9 @@ class PathDisplay:
     Examples
     --------
     >>> from cmfast.display import PathDisplay
-    >>> display = PathDisplay.from_matrices([[[10, 0], [10, 0]], [[10, 0], [5, 5]], [[5, 5], [5, 5]]])
+    >>> display = PathDisplay.from_matrices(
+    ...     [[[10, 0], [10, 0]], [[10, 0], [5, 5]], [[5, 5], [5, 5]]]
+    ... )
     >>> display.points.tolist(), display.length
     ([[[1.0, 0.0], [1.0, 0.5], [0.5, 0.5]]], array([1.]))
     """

@@ -5,10 +5,11 @@ from typing import Any, Generic, NamedTuple, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cmfast._core import dispatch, result_repr, validate
+from cmfast._core import dispatch, result_frames, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, DeviceT, Floats, OnFailure
 from cmfast.contingency._surface import validate_metric
+from cmfast.kernels.loading import load
 from cmfast.metrics import MetricName, compute
 
 
@@ -38,6 +39,29 @@ class LearningPath(NamedTuple, Generic[ArrayT]):
         steps = dispatch.shape_of(self.points)[-2] - 1
         length, straightness = result_repr.format_values(self.length), result_repr.format_values(self.straightness)
         return f"path of length {length} in {steps} steps, straightness {straightness}"
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with a row per checkpoint and coordinate: the recall of a class."""
+        return result_frames.make_frame({"value": self.points}, ("checkpoint", "class"))
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw the paths in the plane of the first two recalls.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
+
+        Returns
+        -------
+        cmfast.display.PathDisplay
+            The display, drawn. The figure is not shown.
+        """
+        points = result_frames.copy_to_host(self.points)
+        n_classes = points.shape[-1]
+        runs = points.reshape(-1, *points.shape[-2:])[..., :2]
+        lengths = result_frames.copy_to_host(self.length).reshape(-1)
+        return load("cmfast.display").PathDisplay(runs, length=lengths, n_classes=n_classes).plot(ax=ax)
 
 
 @overload

@@ -5,7 +5,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
 import numpy as np
 
-from cmfast._core import result_repr, validate
+from cmfast._core import result_frames, result_repr, validate
 from cmfast._core.annotations import Floats
 from cmfast.metrics import MetricName, compute
 from cmfast.metrics._catalogue import find_form
@@ -36,6 +36,10 @@ class Sensitivity(NamedTuple):
         """Return a text with the mean change of the metric by imbalance."""
         value = result_repr.format_values(self.value)
         return f"imbalance changes the metric by {value} on average; see `error` for the accuracy"
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with a row per ratio."""
+        return result_frames.make_frame(self._asdict(), ("ratio",) if np.ndim(self.value) else ())
 
 
 def validate_metric(metric: object) -> MetricName:
@@ -259,9 +263,13 @@ def imbalance_sensitivity(
     Examples
     --------
     >>> from cmfast import contingency
-    >>> round(float(contingency.imbalance_sensitivity("accuracy", 4).value), 4)
+    >>> found = contingency.imbalance_sensitivity("accuracy", 4)
+    >>> round(float(found.value), 4)
     0.1
-    >>> round(float(contingency.imbalance_sensitivity("accuracy", 4, rule="nodes", size=15).value), 4)
+    >>> found = contingency.imbalance_sensitivity(
+    ...     "accuracy", 4, rule="nodes", size=15
+    ... )
+    >>> round(float(found.value), 4)
     0.1067
     """
     validate.choice("rule", rule, get_args(Rule))

@@ -47,7 +47,9 @@ class ConfusionDisplay:
     Examples
     --------
     >>> from cmfast.display import ConfusionDisplay
-    >>> display = ConfusionDisplay.from_matrix([[8, 2, 0], [1, 5, 0], [0, 3, 6]], normalize="row", order="recall")
+    >>> display = ConfusionDisplay.from_matrix(
+    ...     [[8, 2, 0], [1, 5, 0], [0, 3, 6]], normalize="row", order="recall"
+    ... )
     >>> display.display_labels, display.shares[0].round(2).tolist()
     (['2', '0', '1'], [0.67, 0.0, 0.33])
     """

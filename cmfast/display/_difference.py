@@ -47,7 +47,9 @@ class DifferenceDisplay:
     --------
     >>> from cmfast import uncertainty
     >>> from cmfast.display import ConfusionDisplay
-    >>> T = uncertainty.paired_counts([0] * 9 + [1], [0] * 9 + [1], [1] * 9 + [1])
+    >>> T = uncertainty.paired_counts(
+    ...     [0] * 9 + [1], [0] * 9 + [1], [1] * 9 + [1]
+    ... )
     >>> found = ConfusionDisplay.compare(T.first, T.second, paired=T)
     >>> found.difference.tolist(), found.significant.tolist()
     ([[1.0, -1.0], [0.0, 0.0]], [[True, True], [False, False]])

@@ -52,7 +52,9 @@ class StripDisplay:
     Examples
     --------
     >>> from cmfast.display import StripDisplay
-    >>> display = StripDisplay.from_matrices([[[3, 1], [2, 2]], [[4, 0], [1, 3]]], names=["first", "last"])
+    >>> display = StripDisplay.from_matrices(
+    ...     [[[3, 1], [2, 2]], [[4, 0], [1, 3]]], names=["first", "last"]
+    ... )
     >>> display.matrices.tolist()
     [[[0.75, 0.25], [0.5, 0.5]], [[1.0, 0.0], [0.25, 0.75]]]
     """
@@ -186,7 +188,11 @@ class CellsDisplay:
     Examples
     --------
     >>> from cmfast.display import CellsDisplay
-    >>> display = CellsDisplay.from_matrices([[[3, 1], [2, 2]], [[4, 0], [1, 3]]], k=1, display_labels=["cat", "dog"])
+    >>> display = CellsDisplay.from_matrices(
+    ...     [[[3, 1], [2, 2]], [[4, 0], [1, 3]]],
+    ...     k=1,
+    ...     display_labels=["cat", "dog"],
+    ... )
     >>> display.values.tolist(), display.places
     ([[0.5, 0.25]], [(1, 0)])
     """

@@ -44,8 +44,12 @@ class GcmDisplay:
     >>> y = rng.integers(0, 3, 2000)
     >>> X = rng.normal(size=(2000, 2)) + y[:, None]
     >>> guess = np.clip(np.rint(X.mean(axis=1)), 0, 2).astype(int)
-    >>> result = cmfast.geometric_confusion_matrix(X, y, guess, weights=["row", "bi"])
-    >>> display = cmfast.display.GcmDisplay.from_result(result, display_labels=["low", "middle", "high"])
+    >>> result = cmfast.geometric_confusion_matrix(
+    ...     X, y, guess, weights=["row", "bi"]
+    ... )
+    >>> display = cmfast.display.GcmDisplay.from_result(
+    ...     result, display_labels=["low", "middle", "high"]
+    ... )
     >>> display.weighting, bool((display.guaranteed < display.overlap).all())
     (['row', 'bi'], True)
     """
@@ -61,7 +65,8 @@ class GcmDisplay:
 
     def _describe(self) -> str:
         """Return what the repr shows."""
-        return f"{len(self._drawn.names)} classes, {len(self.overlap)} weightings"
+        n = len(self.overlap)
+        return f"{len(self._drawn.names)} classes, {n} weighting{'s' * (n != 1)}"
 
     @classmethod
     def from_result(
@@ -123,7 +128,7 @@ class GcmDisplay:
             2 if self.curve is None else 3, 1.25 * GEOMETRY_INCHES, GEOMETRY_INCHES
         )
         self._overlaps(self.axes_[1])
-        self.lines_ = self._widths(self.axes_[2]) if self.curve is not None else []
+        self.lines_ = draw_width_curve(self.axes_[2], self.curve) if self.curve is not None else []
         found = _painting.paint_matrix(self.axes_[0], self._drawn, Look(own_diagonal=False), _plot_data.UNITS["all"])
         self.im_ = found.image
         self.axes_[0].set_title(f"geometric matrix, {self.weighting[0]}", fontsize="medium")
@@ -150,24 +155,22 @@ class GcmDisplay:
         ax.set_title("overlap with the normalised matrix", fontsize="medium")
         ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=3, fontsize="small", frameon=False)
 
-    def _widths(self, ax: Any) -> list[Any]:
-        """Draw the mean overlap over origins by cell width, the range over origins, and permuted labels."""
-        curve: Any = self.curve
-        overlaps = curve.overlaps.reshape(len(curve.factors), curve.origins, -1)
-        permuted = np.array([np.atleast_1d(d.null_overlap) for d in curve.diagnostics])
-        cycle = plot_style.list_line_colours(plotting.match_palette(ax).ground)
-        lines = []
-        for k, name in enumerate(self.weighting):
-            own, colour = overlaps[..., k], cycle[k % len(cycle)]
-            lines += ax.plot(
-                curve.factors, own.mean(axis=1), color=colour, marker=plot_style.MARKERS[k % 7], label=name
-            )
-            ax.fill_between(curve.factors, own.min(axis=1), own.max(axis=1), color=colour, alpha=0.25, linewidth=0)
-            ax.plot(curve.factors, permuted[:, k], color=colour, linestyle=":")
-        ax.set(ylim=(0, 1), xlabel="width of cells; band: all origins; dots: labels permuted")
-        ax.set_title("overlap over the widths of cells", fontsize="medium")
-        ax.legend(fontsize="small", frameon=False)
-        return lines
+
+def draw_width_curve(ax: Any, curve: WidthCurve) -> list[Any]:
+    """Draw the mean overlap over origins by cell width, the range over origins, and permuted labels."""
+    overlaps = curve.overlaps.reshape(len(curve.factors), curve.origins, -1)
+    permuted = np.array([np.atleast_1d(d.null_overlap) for d in curve.diagnostics])
+    cycle = plot_style.list_line_colours(plotting.match_palette(ax).ground)
+    lines = []
+    for k, name in enumerate(curve.diagnostics[0].weighting):
+        own, colour = overlaps[..., k], cycle[k % len(cycle)]
+        lines += ax.plot(curve.factors, own.mean(axis=1), color=colour, marker=plot_style.MARKERS[k % 7], label=name)
+        ax.fill_between(curve.factors, own.min(axis=1), own.max(axis=1), color=colour, alpha=0.25, linewidth=0)
+        ax.plot(curve.factors, permuted[:, k], color=colour, linestyle=":")
+    ax.set(ylim=(0, 1), xlabel="width of cells; band: all origins; dots: labels permuted")
+    ax.set_title("overlap over the widths of cells", fontsize="medium")
+    ax.legend(fontsize="small", frameon=False)
+    return lines
 
 
 def _check_type(name: str, value: object, kind: type, function: str) -> None:

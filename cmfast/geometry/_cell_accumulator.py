@@ -69,8 +69,13 @@ class CellAccumulator:
     Examples
     --------
     >>> import cmfast
-    >>> stream = cmfast.CellAccumulator(cmfast.Grid([0.0], [1.0]), n_classes=2)
-    >>> for X, y, p in (([[0.5], [0.6]], [0, 0], [0, 1]), ([[0.7]], [0], [1])):
+    >>> stream = cmfast.CellAccumulator(
+    ...     cmfast.Grid([0.0], [1.0]), n_classes=2
+    ... )
+    >>> for X, y, p in (
+    ...     ([[0.5], [0.6]], [0, 0], [0, 1]),
+    ...     ([[0.7]], [0], [1]),
+    ... ):
     ...     _ = stream.update(X, y, p)
     >>> stream.counts().counts.tolist()
     [1, 2]

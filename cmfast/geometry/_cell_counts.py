@@ -124,7 +124,12 @@ def cell_counts(
     --------
     >>> import cmfast
     >>> grid = cmfast.Grid([0.0, 0.0], [1.0, 1.0])
-    >>> cells = cmfast.cell_counts([[0.1, 0.2], [0.3, 0.9], [2.5, -0.5]], [0, 0, 1], [0, 0, 0], grid=grid)
+    >>> cells = cmfast.cell_counts(
+    ...     [[0.1, 0.2], [0.3, 0.9], [2.5, -0.5]],
+    ...     [0, 0, 1],
+    ...     [0, 0, 0],
+    ...     grid=grid,
+    ... )
     >>> cells.cells.tolist(), cells.counts.tolist()
     ([[0, 0], [2, -1]], [2, 1])
     """
@@ -255,7 +260,11 @@ def sparse_histogram(
     Examples
     --------
     >>> import cmfast
-    >>> h = cmfast.sparse_histogram([[0.1], [0.2], [7.0]], grid=cmfast.Grid([0.0], [1.0]), weights=[0.5, 0.25, 1.0])
+    >>> h = cmfast.sparse_histogram(
+    ...     [[0.1], [0.2], [7.0]],
+    ...     grid=cmfast.Grid([0.0], [1.0]),
+    ...     weights=[0.5, 0.25, 1.0],
+    ... )
     >>> h.cells.tolist(), h.values.tolist()
     ([[0], [7]], [0.75, 1.0])
     """

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from cmfast._core import dispatch, result_repr, validate
+from cmfast._core import dispatch, result_frames, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, Empty, Method, OnFailure, Smoothing, Table
 from cmfast._files.archive import Parts
@@ -93,6 +93,12 @@ class SparseHistogram(Generic[ArrayT]):
         """Return a sentence on what the histogram holds."""
         return f"heights of {len(self):,} pairs of an occupied cell and a group; all others are zero"
 
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with a row per entry: the index of its cell on each axis, its group and height."""
+        index, groups = map(result_frames.copy_to_host, self._decode())
+        columns = {f"axis_{k}": axis for k, axis in enumerate(index.T)}
+        return result_frames.make_frame(columns | {"group": groups, "value": self.values}, ("entry",))
+
 
 @result_repr.add_repr
 @dataclass(frozen=True, eq=False, repr=False)
@@ -122,8 +128,12 @@ class CellCounts(State, Generic[ArrayT]):
     --------
     >>> import cmfast
     >>> grid = cmfast.Grid([0.0], [1.0])
-    >>> a = cmfast.cell_counts([[0.5], [0.6]], [0, 0], [0, 1], grid=grid, n_classes=2)
-    >>> b = cmfast.cell_counts([[0.7], [3.0]], [0, 1], [1, 1], grid=grid, n_classes=2)
+    >>> a = cmfast.cell_counts(
+    ...     [[0.5], [0.6]], [0, 0], [0, 1], grid=grid, n_classes=2
+    ... )
+    >>> b = cmfast.cell_counts(
+    ...     [[0.7], [3.0]], [0, 1], [1, 1], grid=grid, n_classes=2
+    ... )
     >>> both = a + b
     >>> both.cells.tolist(), both.counts.tolist()
     ([[0], [0], [3]], [1, 2, 1])
@@ -304,7 +314,9 @@ class CellCounts(State, Generic[ArrayT]):
         --------
         >>> import cmfast
         >>> grid = cmfast.Grid([0.0], [1.0])
-        >>> cells = cmfast.cell_counts([[0.5], [0.6], [3.0]], [0, 1, 1], [1, 0, 1], grid=grid)
+        >>> cells = cmfast.cell_counts(
+        ...     [[0.5], [0.6], [3.0]], [0, 1, 1], [1, 0, 1], grid=grid
+        ... )
         >>> parts = cells.deal(4)
         >>> len(parts), sum(parts) == cells
         (4, True)
@@ -367,7 +379,12 @@ class CellCounts(State, Generic[ArrayT]):
         --------
         >>> import cmfast
         >>> grid = cmfast.Grid([0.0], [1.0])
-        >>> cells = cmfast.cell_counts([[0.1], [0.2], [0.3], [3.0]], [0, 0, 1, 1], [0, 1, 1, 1], grid=grid)
+        >>> cells = cmfast.cell_counts(
+        ...     [[0.1], [0.2], [0.3], [3.0]],
+        ...     [0, 0, 1, 1],
+        ...     [0, 1, 1, 1],
+        ...     grid=grid,
+        ... )
         >>> h = cells.label_histogram()
         >>> h.cells.tolist(), h.groups.tolist(), h.values.tolist()
         ([[0], [0], [3]], [0, 1, 1], [2, 1, 1])
@@ -405,7 +422,12 @@ class CellCounts(State, Generic[ArrayT]):
         --------
         >>> import cmfast
         >>> grid = cmfast.Grid([0.0], [1.0])
-        >>> cells = cmfast.cell_counts([[0.1], [0.2], [0.3], [3.0]], [0, 0, 1, 1], [0, 1, 1, 1], grid=grid)
+        >>> cells = cmfast.cell_counts(
+        ...     [[0.1], [0.2], [0.3], [3.0]],
+        ...     [0, 0, 1, 1],
+        ...     [0, 1, 1, 1],
+        ...     grid=grid,
+        ... )
         >>> h = cells.prediction_histogram()
         >>> h.cells.tolist(), h.groups.tolist(), h.values.tolist()
         ([[0], [0], [3]], [0, 1, 1], [1, 2, 1])

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import dispatch, failures, result_repr, wording
+from cmfast._core import dispatch, failures, result_frames, result_repr, wording
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
 from cmfast.geometry import _permutation_null
@@ -18,6 +18,7 @@ FEWEST_CELLS = 100
 FEW_SINGLETONS = 0.05  # share of points alone in their cell
 MOST_MISSING = 0.02
 DEVIATIONS = 3.0
+FRAME_COLUMNS = ("overlap", "guaranteed", "null_overlap", "null_sd", "position", "pattern", "pattern_null")
 
 
 @result_repr.add_repr
@@ -137,6 +138,12 @@ class GcmDiagnostics:
             f"Verdict: the overlap of {overlap:.2f} is above the {permuted:.2f} of permuted labels, and not all of it "
             f"was guaranteed ({guaranteed:.2f}): it is evidence that classes overlap as they are confused."
         )
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with a row per weighting: overlaps, and those of permuted labels."""
+        columns = {name: np.atleast_1d(getattr(self, name)) for name in FRAME_COLUMNS}
+        columns["weighting"] = np.array(self.weighting)
+        return result_frames.make_frame(columns, ("entry",)).drop(columns="entry").set_index("weighting")
 
 
 def warn_if_uninformative(found: GcmDiagnostics) -> GcmDiagnostics:

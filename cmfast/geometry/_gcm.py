@@ -102,7 +102,9 @@ def gcm(
     --------
     >>> import cmfast
     >>> grid = cmfast.Grid([0.0], [1.0])
-    >>> cells = cmfast.cell_counts([[0.5], [0.6], [3.0]], [0, 1, 1], [1, 0, 1], grid=grid)
+    >>> cells = cmfast.cell_counts(
+    ...     [[0.5], [0.6], [3.0]], [0, 1, 1], [1, 0, 1], grid=grid
+    ... )
     >>> cmfast.gcm(cells, [[1, 1], [1, 1]])
     array([[1., 1.],
            [1., 2.]])
@@ -257,7 +259,9 @@ def min_overlap(a: SparseHistogram[ArrayT], b: SparseHistogram[ArrayT], /, *, on
     --------
     >>> import cmfast
     >>> grid = cmfast.Grid([0.0], [1.0])
-    >>> h = cmfast.sparse_histogram([[0.5], [0.6], [0.7], [5.0]], grid=grid, groups=[0, 0, 1, 1])
+    >>> h = cmfast.sparse_histogram(
+    ...     [[0.5], [0.6], [0.7], [5.0]], grid=grid, groups=[0, 0, 1, 1]
+    ... )
     >>> cmfast.min_overlap(h, h)
     array([[2, 1],
            [1, 2]])

@@ -5,7 +5,7 @@ from typing import Any, Generic, NamedTuple, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmfast._core import labels, lazy, result_repr, validate
+from cmfast._core import labels, lazy, result_frames, result_repr, validate
 from cmfast._core.annotations import Array, ArrayT, Empty, OnFailure, PointsT, Progress, Smoothing
 from cmfast._core.usual_options import explain_options
 from cmfast.counting import confusion_matrix
@@ -25,6 +25,7 @@ from cmfast.geometry._weights import (
     report_weightings,
     validate_bi_options,
 )
+from cmfast.kernels.loading import load
 
 
 @result_repr.add_repr
@@ -53,6 +54,20 @@ class GcmResult(NamedTuple, Generic[ArrayT]):
     def explain(self) -> str:
         """Return the verdict of the diagnostics."""
         return self.diagnostics.explain()
+
+    def to_pandas(self) -> Any:
+        """Return the matrices as a pandas DataFrame."""
+        return result_frames.make_matrix_frame(self.matrix)
+
+    def plot(self) -> Any:
+        """Draw the first matrix and the overlaps, in a new figure.
+
+        Returns
+        -------
+        cmfast.display.GcmDisplay
+            The display, drawn. The figure is not shown.
+        """
+        return load("cmfast.display").GcmDisplay.from_result(self).plot()
 
 
 @overload

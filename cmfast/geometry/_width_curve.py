@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import result_repr, validate
+from cmfast._core import plotting, result_repr, validate
 from cmfast._core.annotations import Array, Empty, OnFailure, Progress, Smoothing
 from cmfast._core.progress import make_reporter
 from cmfast.geometry import _binning
@@ -17,6 +17,7 @@ from cmfast.geometry._grid import Grid
 from cmfast.geometry._points import adopt_labelled_points
 from cmfast.geometry._prepare_points import Rule, Weights, compute_gcm, prepare_points
 from cmfast.geometry._weights import is_list, validate_bi_options
+from cmfast.kernels.loading import load
 
 COLUMNS = ("overlap", "guaranteed", "null_overlap", "pattern", "pattern_null")
 
@@ -73,6 +74,33 @@ class WidthCurve:
         low, high = float(known.min()), float(known.max())
         moved = float(np.nanmax(self.origin_spread))
         return f"Verdict: the overlap ranges from {low:.2f} to {high:.2f}, and by {moved:.2f} over the origins alone."
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with a row per width and weighting: overlaps, and their spread over origins."""
+        import pandas as pd
+
+        tables = [one.to_pandas().reset_index() for one in self.diagnostics]
+        for table, factor, spread in zip(tables, self.factors, self.origin_spread, strict=True):
+            table.insert(0, "factor", factor)
+            table["origin_spread"] = np.atleast_1d(spread)
+        return pd.concat(tables, ignore_index=True)
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw the overlap by the width of the cells: mean and range over the origins, and permuted labels.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+            Axes of the plot; the figure is not shown.
+        """
+        ax = plotting.get_axes(ax)
+        load("cmfast.display._geometry").draw_width_curve(ax, self)
+        return ax
 
 
 def width_curve(
@@ -134,7 +162,9 @@ def width_curve(
     >>> y = rng.integers(0, 3, 2000)
     >>> X = rng.normal(size=(2000, 2)) + y[:, None]
     >>> guess = np.clip(np.rint(X.mean(axis=1)), 0, 2).astype(int)
-    >>> curve = cmfast.width_curve(X, y, guess, weights="row", factors=(0.5, 1, 2), origins=3)
+    >>> curve = cmfast.width_curve(
+    ...     X, y, guess, weights="row", factors=(0.5, 1, 2), origins=3
+    ... )
     >>> [d.n_cells > 20 for d in curve.diagnostics], curve.overlaps.shape
     ([True, True, True], (3, 3))
     """

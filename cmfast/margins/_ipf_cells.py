@@ -137,18 +137,31 @@ def ipf_cells(
 
     >>> import cmfast
     >>> coords = [[0, 0, 1, 1], [0, 1, 1, 2]]
-    >>> result = cmfast.ipf_cells([1.0, 2.0, 1.0, 1.0], coords, [(0, [5.0, 5.0]), (1, [2.0, 5.0, 3.0])])
+    >>> result = cmfast.ipf_cells(
+    ...     [1.0, 2.0, 1.0, 1.0],
+    ...     coords,
+    ...     [(0, [5.0, 5.0]), (1, [2.0, 5.0, 3.0])],
+    ... )
     >>> result.table.round(6)
     array([2., 3., 2., 3.])
 
     Persons by age and income, with new totals of both:
 
     >>> import pandas as pd
-    >>> old = pd.DataFrame({"age": ["young", "young", "old"], "income": ["low", "high", "low"], "persons": [4, 2, 3]})
+    >>> old = pd.DataFrame(
+    ...     {
+    ...         "age": ["young", "young", "old"],
+    ...         "income": ["low", "high", "low"],
+    ...         "persons": [4, 2, 3],
+    ...     }
+    ... )
     >>> ages = pd.DataFrame({"age": ["old", "young"], "persons": [2, 8]})
     >>> incomes = pd.DataFrame({"income": ["low", "high"], "persons": [7, 3]})
     >>> result = cmfast.ipf_cells("persons", old, [ages, incomes])
-    >>> result.table.round(6), [sums.round(6).tolist() for sums in result.achieved]
+    >>> (
+    ...     result.table.round(6),
+    ...     [sums.round(6).tolist() for sums in result.achieved],
+    ... )
     (array([5., 3., 2.]), [[2.0, 8.0], [7.0, 3.0]])
     """
     long, coords = None, frames.collect_table(coords)

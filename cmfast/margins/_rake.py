@@ -152,23 +152,49 @@ def rake(
 
     >>> import cmfast
     >>> age, sex = [0, 0, 0, 1, 1, 1], [0, 0, 1, 0, 1, 1]
-    >>> result = cmfast.rake([age, sex], [(0, [60.0, 40.0]), (1, [45.0, 55.0])])
+    >>> result = cmfast.rake(
+    ...     [age, sex], [(0, [60.0, 40.0]), (1, [45.0, 55.0])]
+    ... )
     >>> result.weights.round(2).tolist()
     [17.38, 17.38, 25.24, 10.24, 14.88, 14.88]
 
     The same by name:
 
     >>> import pandas as pd
-    >>> persons = pd.DataFrame({"age": ["young"] * 3 + ["old"] * 3, "sex": ["m", "m", "f", "m", "f", "f"]})
-    >>> result = cmfast.rake(persons, {"age": {"young": 60.0, "old": 40.0}, "sex": {"m": 45.0, "f": 55.0}})
+    >>> persons = pd.DataFrame(
+    ...     {
+    ...         "age": ["young"] * 3 + ["old"] * 3,
+    ...         "sex": ["m", "m", "f", "m", "f", "f"],
+    ...     }
+    ... )
+    >>> result = cmfast.rake(
+    ...     persons,
+    ...     {
+    ...         "age": {"young": 60.0, "old": 40.0},
+    ...         "sex": {"m": 45.0, "f": 55.0},
+    ...     },
+    ... )
     >>> result.weights.round(2).tolist()
     [17.38, 17.38, 25.24, 10.24, 14.88, 14.88]
 
     The same by columns, with no weight more than 1.25 times its design weight:
 
-    >>> design = [[1, 0, 1], [1, 0, 1], [1, 0, 0], [0, 1, 1], [0, 1, 0], [0, 1, 0]]
+    >>> design = [
+    ...     [1, 0, 1],
+    ...     [1, 0, 1],
+    ...     [1, 0, 0],
+    ...     [0, 1, 1],
+    ...     [0, 1, 0],
+    ...     [0, 1, 0],
+    ... ]
     >>> known = [60.0, 40.0, 45.0]
-    >>> result = cmfast.rake(design, known, weights=[20.0] * 6, method="truncated", bounds=(0.5, 1.25))
+    >>> result = cmfast.rake(
+    ...     design,
+    ...     known,
+    ...     weights=[20.0] * 6,
+    ...     method="truncated",
+    ...     bounds=(0.5, 1.25),
+    ... )
     >>> result.weights.round(2).tolist(), cmfast.Status(result.status).name
     ([17.5, 17.5, 25.0, 10.0, 15.0, 15.0], 'CONVERGED')
     """

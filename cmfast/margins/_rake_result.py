@@ -2,7 +2,7 @@
 
 from typing import Any, Generic, NamedTuple
 
-from cmfast._core import dispatch, result_repr
+from cmfast._core import dispatch, result_frames, result_repr
 from cmfast._core.annotations import ArrayT
 from cmfast.kernels.status import Status
 
@@ -84,3 +84,7 @@ class RakeResult(NamedTuple, Generic[ArrayT]):
         'CONVERGED: totals recomputed from the result are met; the estimated error of the weights is at most 1e-4'
         """
         return result_repr.explain_statuses(self.status, index, MEANING, "no sets of weights")
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with the weight of each record."""
+        return result_frames.make_frame({"weight": self.weights}, ("record",))

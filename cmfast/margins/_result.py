@@ -80,7 +80,9 @@ class MarginsResult(NamedTuple, Generic[ArrayT]):
         Examples
         --------
         >>> import cmfast
-        >>> cmfast.ipf_nd([[1.0, 2.0], [3.0, 4.0]], [((0, 1), [[1.0, 1.0], [1.0, 1.0]])]).explain()
+        >>> cmfast.ipf_nd(
+        ...     [[1.0, 2.0], [3.0, 4.0]], [((0, 1), [[1.0, 1.0], [1.0, 1.0]])]
+        ... ).explain()
         'CONVERGED: margins recomputed from the result are met; the estimated error of the cells is at most 1e-4'
         """
         return result_repr.explain_statuses(self.status, index, MEANING, "no tables")

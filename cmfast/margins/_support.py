@@ -77,7 +77,9 @@ class MarginsSupport(NamedTuple, Generic[ArrayT]):
         Examples
         --------
         >>> import cmfast
-        >>> cmfast.support_nd([[1, 1], [0, 1]], [(0, [1, 1]), (1, [1, 1])]).explain()
+        >>> cmfast.support_nd(
+        ...     [[1, 1], [0, 1]], [(0, [1, 1]), (1, [1, 1])]
+        ... ).explain()
         '1 positive cell goes to zero, first [0, 1]: margins[1][0] asks 1, all that margins[0][0] carries'
         """
         codes = adapter(self.status).to_host(self.status)
@@ -203,7 +205,9 @@ def support_nd(
     >>> import cmfast
     >>> same, other = [[3, 1], [1, 3]], [[1, 3], [3, 1]]
     >>> M = [[[1, 1], [1, 1]], [[1, 1], [1, 1]]]
-    >>> found = cmfast.support_nd(M, [((0, 1), same), ((1, 2), same), ((0, 2), other)])
+    >>> found = cmfast.support_nd(
+    ...     M, [((0, 1), same), ((1, 2), same), ((0, 2), other)]
+    ... )
     >>> cmfast.Status(found.status)
     <Status.INFEASIBLE: 3>
     >>> found.proof[2].tolist(), found.explain()[:60]

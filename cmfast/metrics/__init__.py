@@ -5,7 +5,7 @@ classes. One option, ``undefined=``, sets what a 0/0 gives in every metric; see 
 metric, such as ``iou`` of ``jaccard``, is a name for :func:`compute`, and found here as well, but not listed.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 from cmfast.metrics import _functions
 from cmfast.metrics._collapse import collapse
@@ -61,5 +61,6 @@ if not TYPE_CHECKING:  # so that type checkers refuse names that are none
         for metric in _functions.METRICS:
             if name in metric.aliases:
                 return globals()[metric.name]
-        msg = f"module {__name__!r} has no attribute {name!r}"
+        cure = f'; metrics.compute(M, "{name}") computes it' if name in get_args(MetricName) else ""
+        msg = f"module {__name__!r} has no attribute {name!r}{cure}"
         raise AttributeError(msg)

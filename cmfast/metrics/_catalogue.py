@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal, NamedTuple, TypeAlias, cast, get_args
 
+from cmfast._core.result_repr import render_html
 from cmfast.kernels.shared.metric_formulas import CHANCE, Value
 from cmfast.kernels.shared.metrics import ORDERED, Over, Total
 from cmfast.metrics._names import MetricName
@@ -63,6 +64,15 @@ class Metric:
     def ordered(self) -> bool:
         """Return whether the value depends on the order of the classes."""
         return self.total in ORDERED
+
+    def __repr__(self) -> str:
+        return f"<Metric: {self.name}, one value per {self.kind}, {self.low:g} to {self.high:g}>"
+
+    def _repr_html_(self) -> str:
+        """Return the formula and the range as HTML for notebooks."""
+        parts = {"formula": self.formula, "0/0 if": self.undefined, "one value per": self.kind}
+        parts |= {"range": f"{self.low:g} to {self.high:g}", "other names": ", ".join(self.aliases) or "none"}
+        return render_html(self.name, parts, "")
 
 
 def class_row(

@@ -6,10 +6,11 @@ from typing import Any, Generic, NamedTuple, cast, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmfast._core import dispatch, failures, result_repr, sparse, validate
+from cmfast._core import dispatch, failures, result_frames, result_repr, sparse, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, DeviceT, OnFailure
 from cmfast._core.lazy import accept_dask_arrays
+from cmfast.kernels.loading import load
 
 
 @result_repr.add_repr
@@ -45,6 +46,26 @@ class Collapsed(NamedTuple, Generic[ArrayT]):
         if not total > 0:
             return "the matrix is empty"
         return f"{np.trace(M) / total:.4g} of everything stays within its group"
+
+    def to_pandas(self) -> Any:
+        """Return the matrices as a pandas DataFrame: a row per true group."""
+        return result_frames.make_matrix_frame(self.matrix, self.groups)
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw the matrix with the names of the groups.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
+
+        Returns
+        -------
+        cmfast.display.ConfusionDisplay
+            The display, drawn. The figure is not shown.
+        """
+        display = load("cmfast.display").ConfusionDisplay
+        return display.from_matrix(self.matrix, display_labels=self.groups).plot(ax=ax)
 
 
 @overload
@@ -118,7 +139,9 @@ def collapse(
     Examples
     --------
     >>> from cmfast import metrics
-    >>> found = metrics.collapse([[5, 2, 1], [1, 6, 0], [0, 1, 4]], ["cat", "cat", "dog"])
+    >>> found = metrics.collapse(
+    ...     [[5, 2, 1], [1, 6, 0], [0, 1, 4]], ["cat", "cat", "dog"]
+    ... )
     >>> found.matrix.tolist(), found.groups
     ([[14, 1], [1, 4]], ('cat', 'dog'))
     """

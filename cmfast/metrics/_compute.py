@@ -284,7 +284,10 @@ def from_sums(
     Examples
     --------
     >>> from cmfast import metrics
-    >>> round(float(metrics.from_sums([420, 280, 200], [450, 300, 250], [460, 315, 225], "mcc")), 6)
+    >>> value = metrics.from_sums(
+    ...     [420, 280, 200], [450, 300, 250], [460, 315, 225], "mcc"
+    ... )
+    >>> round(float(value), 6)
     0.844933
     """
     sums = {"d": d, "t": t, "p": p, "bands": bands, "tops": tops}
@@ -337,7 +340,9 @@ def defined(M: Array, /, name: str, *, num_threads: int | None = None) -> Any:
     Examples
     --------
     >>> from cmfast import metrics
-    >>> metrics.defined([[9500, 0], [500, 0]], "precision").tolist()  # class 1 is never predicted
+    >>> # class 1 is never predicted
+    >>> found = metrics.defined([[9500, 0], [500, 0]], "precision")
+    >>> found.tolist()
     [True, False]
     """
     if not isinstance(name, str):

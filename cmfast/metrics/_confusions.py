@@ -6,7 +6,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeAlias, get_args, overl
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmfast._core import dispatch, failures, result_repr, validate
+from cmfast._core import dispatch, failures, result_frames, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, DeviceT, Floats, OnFailure, Undefined
 from cmfast._core.lazy import accept_dask_arrays
@@ -88,7 +88,10 @@ def one_vs_rest(
     Examples
     --------
     >>> from cmfast import metrics
-    >>> metrics.one_vs_rest([[420, 15, 15], [10, 280, 10], [30, 20, 200]])[0].tolist()
+    >>> found = metrics.one_vs_rest(
+    ...     [[420, 15, 15], [10, 280, 10], [30, 20, 200]]
+    ... )
+    >>> found[0].tolist()
     [[510, 40], [30, 420]]
     """
     return _run_op("one_vs_rest", M, on_failure, num_threads, classes)[0]
@@ -142,7 +145,8 @@ def confusion_fractions(
     Examples
     --------
     >>> from cmfast import metrics
-    >>> metrics.confusion_fractions([[3, 1], [0, 0]], undefined="nan").tolist()
+    >>> found = metrics.confusion_fractions([[3, 1], [0, 0]], undefined="nan")
+    >>> found.tolist()
     [[0.75, 0.25], [nan, nan]]
     """
     _plan.check_undefined(undefined)
@@ -192,6 +196,10 @@ class Confusions(NamedTuple, Generic[ArrayT]):
         triples = zip(value, row, col, strict=True)
         found = [f"{what}{names[i]} and {names[j]}: {x:.6g}" for x, i, j in triples if i >= 0]
         return "\n".join(found) or "no confusions"
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with a row per pair of classes, the largest confusion first."""
+        return result_frames.make_frame(self._asdict(), ("rank",))
 
 
 @overload
@@ -247,7 +255,9 @@ def most_confused(
     Examples
     --------
     >>> from cmfast import metrics
-    >>> value, row, col = metrics.most_confused([[420, 15, 15], [10, 280, 10], [30, 20, 200]], 2)
+    >>> value, row, col = metrics.most_confused(
+    ...     [[420, 15, 15], [10, 280, 10], [30, 20, 200]], 2
+    ... )
     >>> value.tolist(), row.tolist(), col.tolist()
     ([30.0, 20.0], [2, 2], [0, 1])
     """

@@ -1,10 +1,11 @@
 """Result types of functions of scores: threshold matrices, ROC and precision-recall curves, least cost."""
 
-from typing import Generic, NamedTuple
+from typing import Any, Generic, NamedTuple
 
-from cmfast._core import dispatch, result_repr
+from cmfast._core import dispatch, plotting, result_frames, result_repr
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import ArrayT
+from cmfast.kernels.loading import load
 
 
 @result_repr.add_repr
@@ -29,6 +30,12 @@ class ThresholdMatrices(NamedTuple, Generic[ArrayT]):
     def explain(self) -> str:
         """Return a text with the number of thresholds."""
         return f"a matrix for each of {dispatch.shape_of(self.thresholds)[-1]:,} thresholds, from all negative on"
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with a row per threshold."""
+        return result_frames.make_frame(
+            {"threshold": self.thresholds, **result_frames.split_table(self.matrices)}, ("point",)
+        )
 
 
 @result_repr.add_repr
@@ -55,6 +62,26 @@ class Roc(NamedTuple, Generic[ArrayT]):
         """Return a text with the number of thresholds."""
         return f"both rates at each of {dispatch.shape_of(self.thresholds)[-1]:,} thresholds, from all negative on"
 
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with a row per threshold."""
+        return result_frames.make_frame({"threshold": self.thresholds, "fpr": self.fpr, "tpr": self.tpr}, ("point",))
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw the curve, one line for each of a batch.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+            Axes of the plot; the figure is not shown.
+        """
+        fpr, tpr = map(result_frames.copy_to_host, (self.fpr, self.tpr))
+        return plotting.draw_rates(ax, fpr, tpr, ("false positive rate", "true positive rate"))
+
 
 @result_repr.add_repr
 class PrecisionRecall(NamedTuple, Generic[ArrayT]):
@@ -80,6 +107,28 @@ class PrecisionRecall(NamedTuple, Generic[ArrayT]):
         """Return a text with the number of thresholds."""
         n = dispatch.shape_of(self.thresholds)[-1]
         return f"precision and recall at each of {n:,} thresholds, from all negative on"
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with a row per threshold."""
+        return result_frames.make_frame(
+            {"threshold": self.thresholds, "precision": self.precision, "recall": self.recall}, ("point",)
+        )
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw the curve, one line for each of a batch.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+            Axes of the plot; the figure is not shown.
+        """
+        recall, precision = map(result_frames.copy_to_host, (self.recall, self.precision))
+        return plotting.draw_rates(ax, recall, precision, ("recall", "precision"))
 
 
 @result_repr.add_repr
@@ -109,3 +158,24 @@ class LeastCost(NamedTuple, Generic[ArrayT]):
         if not adapter(self.matrix).any(self.matrix):
             return "no samples, so every threshold costs 0"
         return f"cost is least if scores of at least {result_repr.format_values(self.threshold)} are called positive"
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with one row, or a row per element of a batch."""
+        return result_frames.make_frame(
+            {"threshold": self.threshold, "cost": self.cost, **result_frames.split_table(self.matrix)}
+        )
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw the confusion matrix at the threshold.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
+
+        Returns
+        -------
+        cmfast.display.ConfusionDisplay
+            The display, drawn. The figure is not shown.
+        """
+        return load("cmfast.display").ConfusionDisplay.from_matrix(self.matrix).plot(ax=ax)

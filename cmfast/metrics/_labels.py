@@ -271,13 +271,25 @@ def from_labels(
     Examples
     --------
     >>> from cmfast import metrics
-    >>> round(float(metrics.from_labels([0, 0, 1, 99_999], [0, 1, 1, 99_999], "mcc")), 6)
+    >>> value = metrics.from_labels(
+    ...     [0, 0, 1, 99_999], [0, 1, 1, 99_999], "mcc"
+    ... )
+    >>> round(float(value), 6)
     0.7
-    >>> metrics.from_labels(["cat", "dog", "dog"], ["cat", "cat", "dog"], "recall").tolist()
+    >>> found = metrics.from_labels(
+    ...     ["cat", "dog", "dog"], ["cat", "cat", "dog"], "recall"
+    ... )
+    >>> found.tolist()
     [1.0, 0.5]
     >>> float(metrics.from_labels([-1, 1, 1], [1, 1, -1], "recall_binary"))
     0.5
-    >>> float(metrics.from_labels(["no", "yes", "yes"], ["no", "yes", "no"], "recall_binary", pos_label="yes"))
+    >>> value = metrics.from_labels(
+    ...     ["no", "yes", "yes"],
+    ...     ["no", "yes", "no"],
+    ...     "recall_binary",
+    ...     pos_label="yes",
+    ... )
+    >>> float(value)
     0.5
     """
     wanted = _plan.resolve_names(names)

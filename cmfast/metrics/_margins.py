@@ -6,7 +6,7 @@ from typing import Any, Generic, NamedTuple, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmfast._core import bad_values, dispatch, failures, result_repr, sparse, validate
+from cmfast._core import bad_values, dispatch, failures, result_frames, result_repr, sparse, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, DeviceT, OnFailure, Sparse
 from cmfast._core.lazy import accept_dask_arrays
@@ -53,6 +53,12 @@ class Margins(NamedTuple, Generic[ArrayT]):
         a, n = (float(np.nansum(np.asarray(adapter(x).to_host(x), np.float64))) for x in (self.diagonal, self.total))
         share = f"{a / n:.1%} of it" if n else "nothing"
         return f"a total of {n:,.6g}, {share} on the diagonal"
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with a row per class."""
+        return result_frames.make_frame(
+            {"diagonal": self.diagonal, "row_sum": self.row_sums, "col_sum": self.col_sums}, ("class",)
+        )
 
 
 @overload
@@ -105,7 +111,12 @@ def margins(M: Array, /, *, on_failure: OnFailure = None, num_threads: int | Non
     --------
     >>> from cmfast import metrics
     >>> sums = metrics.margins([[5, 1], [2, 4]])
-    >>> sums.diagonal.tolist(), sums.row_sums.tolist(), sums.col_sums.tolist(), int(sums.total)
+    >>> (
+    ...     sums.diagonal.tolist(),
+    ...     sums.row_sums.tolist(),
+    ...     sums.col_sums.tolist(),
+    ...     int(sums.total),
+    ... )
     ([5, 4], [6, 6], [7, 5], 12)
     """
     on_failure = validate.on_failure(on_failure)

@@ -228,7 +228,16 @@ def multilabel(
     --------
     >>> from cmfast import metrics
     >>> y, p = [[1, 0, 1], [0, 1, 0]], [[1, 0, 0], [0, 1, 0]]
-    >>> found = metrics.multilabel(y, p, ["f1_samples", "precision_micro", "subset_accuracy", "hamming_loss"])
+    >>> found = metrics.multilabel(
+    ...     y,
+    ...     p,
+    ...     [
+    ...         "f1_samples",
+    ...         "precision_micro",
+    ...         "subset_accuracy",
+    ...         "hamming_loss",
+    ...     ],
+    ... )
     >>> [round(float(value), 4) for value in found.values()]
     [0.8333, 1.0, 0.5, 0.1667]
     """

@@ -121,9 +121,13 @@ def kappa(
     --------
     >>> from cmfast import metrics
     >>> M = [[420, 15, 15], [10, 280, 10], [30, 20, 200]]
-    >>> round(float(metrics.kappa(M)), 6), round(float(metrics.kappa(M, weights="linear")), 6)
+    >>> (
+    ...     round(float(metrics.kappa(M)), 6),
+    ...     round(float(metrics.kappa(M, weights="linear")), 6),
+    ... )
     (0.844297, 0.831101)
-    >>> round(float(metrics.kappa(M, weights=[[0, 1, 2], [1, 0, 1], [4, 2, 0]])), 6)
+    >>> value = metrics.kappa(M, weights=[[0, 1, 2], [1, 0, 1], [4, 2, 0]])
+    >>> round(float(value), 6)
     0.807239
     """
     if weights is None:
@@ -218,7 +222,10 @@ def tau_weighted(
     --------
     >>> from cmfast import metrics
     >>> M = [[0, 5], [5, 0]]
-    >>> round(float(metrics.tau_weighted(M, [10, 10])), 2), float(metrics.tau_weighted(M, [10, 10], normalize=True))
+    >>> (
+    ...     round(float(metrics.tau_weighted(M, [10, 10])), 2),
+    ...     float(metrics.tau_weighted(M, [10, 10], normalize=True)),
+    ... )
     (-2.16, 0.0)
     """
     _plan.check_undefined(undefined)

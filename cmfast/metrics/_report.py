@@ -13,6 +13,7 @@ from cmfast._core.markup import escape_name, escape_prose
 from cmfast.metrics._compute import compute
 from cmfast.metrics._margins import margins
 from cmfast.metrics._names import Names
+from cmfast.metrics._single import explain_label_calls
 
 PER_CLASS = ("precision", "recall", "f1", "jaccard")
 WHOLE = ("accuracy", "balanced_accuracy", "min_recall", "mcc", "kappa", "geometric_mean", "f1_of_macro")
@@ -150,6 +151,7 @@ def _find_class_ids(labels: Any, names: list[str]) -> list[int] | None:
     return [names.index(label) for label in requested]
 
 
+@explain_label_calls
 def classification_report(
     M: Array,
     /,
@@ -191,7 +193,13 @@ def classification_report(
     Examples
     --------
     >>> from cmfast import metrics
-    >>> print(metrics.classification_report([[9500, 0], [500, 0]], display_labels=["intact", "crack"], undefined="nan"))
+    >>> print(
+    ...     metrics.classification_report(
+    ...         [[9500, 0], [500, 0]],
+    ...         display_labels=["intact", "crack"],
+    ...         undefined="nan",
+    ...     )
+    ... )
     0/0: nan           precision     recall         f1    jaccard    support
     intact                0.9500     1.0000     0.9744     0.9500       9500
     crack              undefined     0.0000     0.0000     0.0000        500

@@ -102,6 +102,10 @@ class Binary(Protocol):
     ) -> Floats: ...
 
 
+# By function, what takes labels in its place; for all others it is `from_labels`.
+LABEL_CALLS = {"classification_report": "ConfusionCounts.from_labels(y_true, y_pred).classification_report()"}
+
+
 def explain_label_calls(function: Callable[P, R]) -> Callable[P, R]:
     """Decorate a metric of matrices: calls with labels or unknown options raise and name the right function."""
     name, some = function.__name__, list(signature(function).parameters.values())
@@ -115,7 +119,7 @@ def explain_label_calls(function: Callable[P, R]) -> Callable[P, R]:
             said = f"options must be given by name ({', '.join(known)}), got {validate.format_value(args[most])}"
             validate.fail(f"metrics.{name}: {said}", TypeError)
         if len(args) > most or not LABELS.isdisjoint(options):
-            use = f'metrics.from_labels(y_true, y_pred, "{name}")'
+            use = LABEL_CALLS.get(name, f'metrics.from_labels(y_true, y_pred, "{name}")')
             validate.fail(f"metrics.{name}: M must be a confusion matrix, got labels; for these use {use}", TypeError)
         refuse_unknown_option(next(option for option in options if option not in known), known)
 

@@ -95,7 +95,9 @@ def threshold_matrices(
     Examples
     --------
     >>> from cmfast import metrics
-    >>> thresholds, matrices = metrics.threshold_matrices([1, 0, 1], [0.9, 0.2, 0.6])
+    >>> thresholds, matrices = metrics.threshold_matrices(
+    ...     [1, 0, 1], [0.9, 0.2, 0.6]
+    ... )
     >>> thresholds.tolist(), metrics.youden_j(matrices).tolist()
     ([inf, 0.9, 0.6, 0.2], [0.0, 0.5, 1.0, 0.0])
     """
@@ -289,7 +291,9 @@ def precision_recall(
     Examples
     --------
     >>> from cmfast import metrics
-    >>> thresholds, precision, recall = metrics.precision_recall([1, 0, 0, 1], [0.9, 0.2, 0.6, 0.4])
+    >>> thresholds, precision, recall = metrics.precision_recall(
+    ...     [1, 0, 0, 1], [0.9, 0.2, 0.6, 0.4]
+    ... )
     >>> precision.round(3).tolist(), recall.tolist()
     ([1.0, 1.0, 0.5, 0.667, 0.5], [0.0, 0.5, 0.5, 1.0, 1.0])
     """
@@ -339,7 +343,12 @@ def roc_auc(
     Examples
     --------
     >>> from cmfast import metrics
-    >>> float(metrics.roc_auc(["ill", "well", "well", "ill"], [0.9, 0.2, 0.6, 0.4], pos_label="ill"))
+    >>> value = metrics.roc_auc(
+    ...     ["ill", "well", "well", "ill"],
+    ...     [0.9, 0.2, 0.6, 0.4],
+    ...     pos_label="ill",
+    ... )
+    >>> float(value)
     0.75
     """
     return _compute_area(0, y_true, y_score, sample_weight, pos_label, on_failure)
@@ -379,7 +388,10 @@ def average_precision(
     Examples
     --------
     >>> from cmfast import metrics
-    >>> round(float(metrics.average_precision([1, -1, -1, 1], [0.9, 0.2, 0.6, 0.4])), 4)
+    >>> value = metrics.average_precision(
+    ...     [1, -1, -1, 1], [0.9, 0.2, 0.6, 0.4]
+    ... )
+    >>> round(float(value), 4)
     0.8333
     """
     return _compute_area(1, y_true, y_score, sample_weight, pos_label, on_failure)
@@ -446,7 +458,9 @@ def least_cost(
     Examples
     --------
     >>> from cmfast import metrics
-    >>> best = metrics.least_cost([1, 0, 0, 1], [0.9, 0.2, 0.6, 0.4], [[0, 1], [10, 0]])
+    >>> best = metrics.least_cost(
+    ...     [1, 0, 0, 1], [0.9, 0.2, 0.6, 0.4], [[0, 1], [10, 0]]
+    ... )
     >>> float(best.threshold), float(best.cost)
     (0.4, 1.0)
     """

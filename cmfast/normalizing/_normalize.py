@@ -221,7 +221,9 @@ def importance_weights(
     >>> cmfast.importance_weights([[8, 2], [1, 4]], "row")
     array([[0.1, 0.1],
            [0.2, 0.2]])
-    >>> cmfast.importance_weights([[8, 2], [1, 4]], target=[[0.6, 0.1], [0.1, 0.2]])
+    >>> cmfast.importance_weights(
+    ...     [[8, 2], [1, 4]], target=[[0.6, 0.1], [0.1, 0.2]]
+    ... )
     array([[0.075, 0.05 ],
            [0.1  , 0.05 ]])
     """

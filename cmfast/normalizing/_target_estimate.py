@@ -8,11 +8,12 @@ from typing import Any, Generic, NamedTuple, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cmfast._core import bad_values, dispatch, failures, result_repr, validate
+from cmfast._core import bad_values, dispatch, failures, result_frames, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, DeviceT, Floats, OnFailure, Progress
 from cmfast._core.lazy import accept_dask_arrays
 from cmfast._core.progress import make_reporter
+from cmfast.kernels.loading import load
 from cmfast.kernels.status import Status
 from cmfast.normalizing._normalize import divide_by_samples, explain_unreachable_target, match_types
 from cmfast.scaling._explain_failure import OUT_OF_RANGE
@@ -68,10 +69,31 @@ class TargetEstimate(NamedTuple, Generic[ArrayT]):
         Examples
         --------
         >>> import cmfast
-        >>> cmfast.estimate_for_target([[90, 10], [20, 80]], class_shares=[0.9, 0.1]).explain()
+        >>> cmfast.estimate_for_target(
+        ...     [[90, 10], [20, 80]], class_shares=[0.9, 0.1]
+        ... ).explain()
         'CONVERGED: the estimate has the wanted distribution'
         """
         return result_repr.explain_statuses(self.status, index, MEANING, "no estimates")
+
+    def to_pandas(self) -> Any:
+        """Return the estimated matrices as a pandas DataFrame."""
+        return result_frames.make_matrix_frame(self.matrix)
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw the estimated matrix; it must be one square matrix.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
+
+        Returns
+        -------
+        cmfast.display.ConfusionDisplay
+            The display, drawn. The figure is not shown.
+        """
+        return load("cmfast.display").ConfusionDisplay.from_matrix(self.matrix).plot(ax=ax)
 
 
 @overload
@@ -173,7 +195,9 @@ def estimate_for_target(
     Examples
     --------
     >>> import cmfast
-    >>> found = cmfast.estimate_for_target([[90, 10], [20, 80]], class_shares=[0.9, 0.1])
+    >>> found = cmfast.estimate_for_target(
+    ...     [[90, 10], [20, 80]], class_shares=[0.9, 0.1]
+    ... )
     >>> found.matrix
     array([[0.81, 0.09],
            [0.02, 0.08]])

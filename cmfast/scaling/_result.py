@@ -1,9 +1,10 @@
 """Result type of matrix scaling."""
 
-from typing import Generic, NamedTuple
+from typing import Any, Generic, NamedTuple
 
-from cmfast._core import dispatch, result_repr
+from cmfast._core import dispatch, result_frames, result_repr, validate
 from cmfast._core.annotations import ArrayT, MatrixT
+from cmfast.kernels.loading import load
 from cmfast.kernels.status import Status
 
 MEANING = {
@@ -91,3 +92,28 @@ class ScalingResult(NamedTuple, Generic[MatrixT, ArrayT]):
         'CONVERGED: every row and column has the wanted sum, recomputed from the returned values'
         """
         return result_repr.explain_statuses(self.status, index, MEANING, "no matrices")
+
+    def to_pandas(self) -> Any:
+        """Return the scaled matrices as a pandas DataFrame; raise TypeError if :func:`ras` returned none."""
+        return result_frames.make_matrix_frame(self._take_matrix())
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw the scaled matrix; it must be one square matrix.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
+
+        Returns
+        -------
+        cmfast.display.ConfusionDisplay
+            The display, drawn. The figure is not shown.
+        """
+        return load("cmfast.display").ConfusionDisplay.from_matrix(self._take_matrix()).plot(ax=ax)
+
+    def _take_matrix(self) -> Any:
+        """Return the scaled matrices; raise TypeError without them."""
+        if self.matrix is None:
+            validate.fail("ras returns no matrix, but its factors; ipf returns both", TypeError)
+        return self.matrix

@@ -62,7 +62,11 @@ class AucCovariance(NamedTuple, Generic[ArrayT]):
         Examples
         --------
         >>> from cmfast import uncertainty
-        >>> y, a, b = [1, 1, 1, 0, 0, 0], [0.9, 0.8, 0.3, 0.5, 0.2, 0.1], [0.7, 0.9, 0.4, 0.6, 0.5, 0.2]
+        >>> y, a, b = (
+        ...     [1, 1, 1, 0, 0, 0],
+        ...     [0.9, 0.8, 0.3, 0.5, 0.2, 0.1],
+        ...     [0.7, 0.9, 0.4, 0.6, 0.5, 0.2],
+        ... )
         >>> uncertainty.auc_covariance(y, [a, b]).interval().low.round(2).tolist()
         [0.26, 0.17]
         """
@@ -201,7 +205,10 @@ def auc_covariance(
     --------
     >>> from cmfast import uncertainty
     >>> y = [1, 1, 1, 0, 0, 0]
-    >>> found = uncertainty.auc_covariance(y, [[0.9, 0.8, 0.3, 0.5, 0.2, 0.1], [0.7, 0.9, 0.4, 0.6, 0.5, 0.2]])
+    >>> found = uncertainty.auc_covariance(
+    ...     y,
+    ...     [[0.9, 0.8, 0.3, 0.5, 0.2, 0.1], [0.7, 0.9, 0.4, 0.6, 0.5, 0.2]],
+    ... )
     >>> found.auc.round(3).tolist(), found.standard_error.round(3).tolist()
     ([0.889, 0.778], [0.157, 0.248])
     """

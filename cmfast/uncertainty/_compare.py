@@ -17,7 +17,13 @@ from cmfast.uncertainty import _paired_replicates, _permutations, _replicate_sta
 from cmfast.uncertainty._areas import accept_scores
 from cmfast.uncertainty._caveats import warn_of_few_clusters, warn_of_few_swaps
 from cmfast.uncertainty._compare_areas import compare_areas
-from cmfast.uncertainty._comparison import FIELDS, Comparison, compute_normal_interval, summarize_errors
+from cmfast.uncertainty._comparison import (
+    FIELDS,
+    Comparison,
+    ComparisonsByMetric,
+    compute_normal_interval,
+    summarize_errors,
+)
 from cmfast.uncertainty._from_labels import accept_pairs_of_labels
 from cmfast.uncertainty._paired_counts import PairedCounts
 from cmfast.uncertainty._symmetry_tests import check_paired
@@ -83,14 +89,20 @@ def compare(
     undefined: Undefined = ...,
     pos_label: Label | None = ...,
     num_threads: int | None = ...,
-) -> dict[str, Comparison]: ...
+) -> ComparisonsByMetric: ...
 @overload
 def compare(y_true: Array, y_a: Array, y_b: Array, names: MetricName, /, **options: Any) -> Comparison: ...
 @overload
-def compare(y_true: Array, y_a: Array, y_b: Array, names: Names = ..., /, **options: Any) -> dict[str, Comparison]: ...
-@explain_options
+def compare(y_true: Array, y_a: Array, y_b: Array, names: Names = ..., /, **options: Any) -> ComparisonsByMetric: ...
+@overload
+def compare(table: Any, names: MetricName, /, *, y_true: str, y_a: str, y_b: str, **options: Any) -> Comparison: ...
+@overload
+def compare(
+    table: Any, names: Names = ..., /, *, y_true: str, y_a: str, y_b: str, **options: Any
+) -> ComparisonsByMetric: ...
 @accept_scores(compare_areas, 3, ("method", "test", "confidence_level", "pos_label", "num_threads"))
-@accept_pairs_of_labels
+@accept_pairs_of_labels(clusters=True)
+@explain_options
 @accept_delayed
 def compare(
     T: PairedCounts,
@@ -112,8 +124,10 @@ def compare(
     ----------
     T : PairedCounts
         Paired predictions of both. With clusters, clusters are resampled and swapped instead of samples. Or, in its
-        place, three arrays of labels: ``compare(y_true, y_a, y_b, names)``, as for :func:`paired_counts`. For areas
-        under ROC curves, labels and two arrays of scores, shape (n,): ``compare(y_true, s_a, s_b, "roc_auc")``.
+        place, three arrays of labels: ``compare(y_true, y_a, y_b, names)``, as for :func:`paired_counts`; or a table,
+        as for :func:`cmfast.by`, and its columns: ``compare(table, names, y_true="label", y_a="new", y_b="old")``. Of
+        both, `clusters` is the cluster of each sample, an array or a column. Lazy columns give a Delayed. For
+        areas under ROC curves, labels and two arrays of scores, shape (n,): ``compare(y_true, s_a, s_b, "roc_auc")``.
     names : str or list of str
         As for :func:`cmfast.metrics.compute`, or "roc_auc", alone.
     method : {"bca", "percentile", "basic", "normal", "delta"}
@@ -142,7 +156,7 @@ def compare(
 
     Returns
     -------
-    Comparison, or dict of str to Comparison
+    Comparison, or ComparisonsByMetric: a dict of str to Comparison
         One comparison, or one per name of several. NumPy arrays, one value per group, and per class for a metric per
         class.
 
@@ -203,7 +217,9 @@ def compare(
     Areas under the ROC curves of two scores, DeLong's test:
 
     >>> truth = rng.integers(0, 2, 500)
-    >>> good, noisy = (truth + spread * rng.normal(size=500) for spread in (1, 2))
+    >>> good, noisy = (
+    ...     truth + spread * rng.normal(size=500) for spread in (1, 2)
+    ... )
     >>> uncertainty.compare(truth, good, noisy, "roc_auc").verdict()
     'the first is higher'
     """
@@ -211,7 +227,8 @@ def compare(
     warn_of_order([T._held.axis], names)
     options = CompareOptions(method, test, confidence_level, n_resamples, rng, undefined, pos_label, num_threads)
     wanted = _plan.resolve_names(names)
-    return _plan.match_requested_type(names, wanted, compare_pair(T, wanted, options))
+    found = _plan.match_requested_type(names, wanted, compare_pair(T, wanted, options))
+    return ComparisonsByMetric(found) if isinstance(found, dict) else found
 
 
 def find_positive(T: PairedCounts, pos_label: Label | None) -> int:

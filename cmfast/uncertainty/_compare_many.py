@@ -10,6 +10,7 @@ from cmfast._core.annotations import Label, Undefined
 from cmfast._core.lazy import accept_delayed
 from cmfast._core.p_values import benjamini_hochberg, holm
 from cmfast.confusion_counts._count_samples import warn_of_order
+from cmfast.kernels.loading import load
 from cmfast.metrics import _plan
 from cmfast.metrics._names import MetricName, Names
 from cmfast.uncertainty._compare import CompareMethod, CompareOptions, CompareTest, compare_pair
@@ -72,8 +73,13 @@ class Comparisons(NamedTuple):
         Examples
         --------
         >>> from cmfast import uncertainty
-        >>> T = uncertainty.paired_counts([0, 0, 1, 1] * 5, [0, 1, 1, 1] * 5, [0, 0, 1, 0] * 5)
-        >>> uncertainty.compare_many({("a", "b"): T}, "accuracy").to_pandas()[["first", "second"]].values.tolist()
+        >>> T = uncertainty.paired_counts(
+        ...     [0, 0, 1, 1] * 5, [0, 1, 1, 1] * 5, [0, 0, 1, 0] * 5
+        ... )
+        >>> found = uncertainty.compare_many(
+        ...     {("a", "b"): T}, "accuracy"
+        ... ).to_pandas()
+        >>> found[["first", "second"]].values.tolist()
         [['a', 'b']]
         """
         import pandas as pd
@@ -86,6 +92,28 @@ class Comparisons(NamedTuple):
             table["holm"], table["benjamini_hochberg"] = np.ravel(self.holm[k]), np.ravel(self.benjamini_hochberg[k])
             tables.append(table)
         return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw the difference of every pair and its interval, not corrected for the number of pairs.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
+
+        Returns
+        -------
+        cmfast.display.ComparisonDisplay
+            The display, drawn. The figure is not shown.
+        """
+        display, rows = load("cmfast.display").ComparisonDisplay, []
+        for (first, second), one in self.pairs.items():
+            rows += [(f"{first} minus {second}{row[0].removeprefix(self.name)}", *row[1:4]) for row in one._rows()]
+        if not rows:
+            validate.fail("there are no pairs to draw")
+        names, *ends = zip(*rows, strict=True)
+        fields = dict(zip(("difference", "low", "high"), map(np.array, ends), strict=True))
+        return display(list(names), **fields, confidence_level=1.0 - self._alpha()).plot(ax=ax)
 
 
 @overload
@@ -173,8 +201,14 @@ def compare_many(
     >>> from cmfast import uncertainty
     >>> rng = np.random.default_rng(0)
     >>> y = rng.integers(0, 3, 500)
-    >>> said = {name: np.where(rng.random(500) < share, y, 0) for name, share in zip("abc", (0.9, 0.88, 0.6))}
-    >>> pairs = {(a, b): uncertainty.paired_counts(y, said[a], said[b]) for a, b in combinations(said, 2)}
+    >>> said = {
+    ...     name: np.where(rng.random(500) < share, y, 0)
+    ...     for name, share in zip("abc", (0.9, 0.88, 0.6))
+    ... }
+    >>> pairs = {
+    ...     (a, b): uncertainty.paired_counts(y, said[a], said[b])
+    ...     for a, b in combinations(said, 2)
+    ... }
     >>> uncertainty.compare_many(pairs, "f1_macro")
     <Comparisons: f1_macro 3 pairs, 2 differ>
     """

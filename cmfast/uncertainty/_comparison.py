@@ -1,14 +1,18 @@
 """Result type of a comparison of two classifiers."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cmfast._core import result_repr, validate
+from cmfast._core.markup import escape_prose
+from cmfast.kernels.loading import load
 
 OPTIONS = ("confidence_level", "method", "test", "axes")  # the last fields, which are not arrays
 DECIDES = "the test decides"  # appended if the interval and the test contradict each other
 FIELDS = ("first", "second", "difference", "low", "high", "p_value", "probability", "standard_error", "n_undefined")
+MOST_NAMED = 4  # metrics up to which a repr names each
 PLURALS = {"group": "groups", "class": "classes"}
 
 
@@ -17,8 +21,6 @@ class Comparison(NamedTuple):
     """Comparison of two classifiers by one metric: the difference, first minus second, its interval and p-value.
 
     NumPy arrays of shape (...): one value per group; (..., C) for a metric per class.
-
-    Arrays are of NumPy, shape (...): one number per group; of a metric per class (..., C).
 
     Attributes
     ----------
@@ -91,7 +93,9 @@ class Comparison(NamedTuple):
         Examples
         --------
         >>> from cmfast import uncertainty
-        >>> T = uncertainty.paired_counts([1] * 9 + [0] * 9, [1] * 9 + [0] * 9, [0, 1, 0] * 6)
+        >>> T = uncertainty.paired_counts(
+        ...     [1] * 9 + [0] * 9, [1] * 9 + [0] * 9, [0, 1, 0] * 6
+        ... )
         >>> uncertainty.compare(T, "accuracy").verdict()
         'the first is higher'
         """
@@ -153,7 +157,9 @@ class Comparison(NamedTuple):
         Examples
         --------
         >>> from cmfast import uncertainty
-        >>> T = uncertainty.paired_counts([0, 0, 1, 1] * 5, [0, 1, 1, 1] * 5, [0, 0, 1, 0] * 5)
+        >>> T = uncertainty.paired_counts(
+        ...     [0, 0, 1, 1] * 5, [0, 1, 1, 1] * 5, [0, 0, 1, 0] * 5
+        ... )
         >>> uncertainty.compare(T, "accuracy").to_pandas()["difference"].item()
         0.0
         """
@@ -166,6 +172,75 @@ class Comparison(NamedTuple):
         return pd.DataFrame(
             columns | {"confidence_level": self.confidence_level, "method": self.method, "test": self.test}
         )
+
+    def _rows(self) -> list[list[Any]]:
+        """Return a name, the difference, its interval and p, per group and class."""
+        labels, rows = list(self.axes.values()), []
+        for place in np.ndindex(np.shape(self.difference)):
+            parts = [str(own[k]) for own, k in zip(labels, place, strict=True)]
+            numbers = [np.asarray(x)[place].item() for x in (self.difference, self.low, self.high, self.p_value)]
+            rows.append([", ".join([self.name, *parts]), *numbers])
+        return rows
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw the difference and its interval, a row per group and class.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
+
+        Returns
+        -------
+        cmfast.display.ComparisonDisplay
+            The display, drawn. The figure is not shown.
+        """
+        return load("cmfast.display").ComparisonDisplay.from_comparisons(self).plot(ax=ax)
+
+
+class ComparisonsByMetric(dict[str, Comparison]):
+    """Comparisons of two classifiers by several metrics: a dict of :class:`Comparison` by the name of the metric."""
+
+    def __init__(self, found: Mapping[str, Comparison]) -> None:
+        super().__init__(found)
+
+    def __repr__(self) -> str:
+        parts = ", ".join(f"{name} {result_repr.format_largest(one.p_value)}" for name, one in self.items())
+        shown = parts if len(self) <= MOST_NAMED else f"{len(self)} metrics"
+        return f"<ComparisonsByMetric: p of {shown}>"
+
+    def _repr_html_(self) -> str:
+        """Return a table with a row per metric, group and class."""
+        rows = [row for one in self.values() for row in one._rows()]
+        cells = [[name, *(f"{x:.4g}" for x in numbers)] for name, *numbers in rows]
+        heads = "".join(f"<th>{name}</th>" for name in ("metric", "difference", "low", "high", "p"))
+        body = "".join("<tr>" + "".join(f"<td>{escape_prose(x)}</td>" for x in row) + "</tr>" for row in cells)
+        return f"<table><caption>first minus second</caption><tbody><tr>{heads}</tr>{body}</tbody></table>"
+
+    def explain(self) -> str:
+        """Return the texts of all comparisons, a line each."""
+        return "\n".join(one.explain() for one in self.values()) or "no metrics"
+
+    def to_pandas(self) -> Any:
+        """Return a DataFrame of all fields with a row per metric, group and class."""
+        import pandas as pd
+
+        return pd.concat([one.to_pandas() for one in self.values()], ignore_index=True) if self else pd.DataFrame()
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw the differences and their intervals, a row per metric, group and class.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
+
+        Returns
+        -------
+        cmfast.display.ComparisonDisplay
+            The display, drawn. The figure is not shown.
+        """
+        return load("cmfast.display").ComparisonDisplay.from_comparisons(self).plot(ax=ax)
 
 
 def summarize_errors(both: np.ndarray, error: np.ndarray, confidence_level: float) -> dict[str, np.ndarray]:

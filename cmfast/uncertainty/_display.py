@@ -16,8 +16,6 @@ class ComparisonDisplay:
     Which classifier is higher is decided by p, see `Comparison.verdict`: an interval may exclude 0 if few samples
     differ.
 
-    Which of two is higher `Comparison.verdict` says, by p: an interval may leave out 0 where few samples differ.
-
     Parameters
     ----------
     names : list of str
@@ -36,8 +34,12 @@ class ComparisonDisplay:
     --------
     >>> from cmfast import uncertainty
     >>> from cmfast.display import ComparisonDisplay
-    >>> T = uncertainty.paired_counts([0, 0, 1, 1] * 8, [0, 1, 1, 1] * 8, [0, 0, 1, 0] * 8)
-    >>> display = ComparisonDisplay.from_comparisons(uncertainty.compare(T, ["accuracy", "recall"]))
+    >>> T = uncertainty.paired_counts(
+    ...     [0, 0, 1, 1] * 8, [0, 1, 1, 1] * 8, [0, 0, 1, 0] * 8
+    ... )
+    >>> display = ComparisonDisplay.from_comparisons(
+    ...     uncertainty.compare(T, ["accuracy", "recall"])
+    ... )
     >>> display.names
     ['accuracy', 'recall, 0', 'recall, 1']
     """
@@ -48,7 +50,8 @@ class ComparisonDisplay:
 
     def _describe(self) -> str:
         """Return what the repr shows."""
-        return f"{len(self.names)} differences, level {self.confidence_level:g}"
+        n = len(self.names)
+        return f"{n} difference{'s' * (n != 1)}, level {self.confidence_level:g}"
 
     @classmethod
     def from_comparisons(cls, comparisons: "Comparison | Mapping[str, Comparison]", /) -> "ComparisonDisplay":
@@ -76,12 +79,7 @@ class ComparisonDisplay:
             validate.refuse("comparisons", wanted, type(comparisons).__name__, TypeError)
         if not every:
             validate.refuse("comparisons", "at least one", "none")
-        names: list[str] = []
-        for one in every:
-            labels = list(one.axes.values())
-            for place in np.ndindex(np.shape(one.difference)):
-                parts = [str(own[k]) for own, k in zip(labels, place, strict=True)]
-                names.append(", ".join([one.name, *parts]))
+        names = [str(row[0]) for one in every for row in one._rows()]
         fields = {
             field: np.concatenate([np.ravel(getattr(one, field)) for one in every])
             for field in ("difference", "low", "high")

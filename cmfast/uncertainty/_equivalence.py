@@ -4,10 +4,11 @@ from typing import Any, NamedTuple, overload
 
 import numpy as np
 
-from cmfast._core import dispatch, result_repr, validate
+from cmfast._core import dispatch, result_frames, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, Label, Undefined
 from cmfast._core.lazy import accept_delayed
+from cmfast.kernels.loading import load
 from cmfast.metrics import _plan
 from cmfast.metrics._names import MetricName
 from cmfast.uncertainty._compare import compare, find_positive, stack_matrices
@@ -66,6 +67,33 @@ class Equivalence(NamedTuple):
         said = "differs by less than" if alike else "could differ by more than"
         return f"{self.name} {said} {self.margin:g}: between {self.low:+.4f} and {self.high:+.4f}, p = {p:.3g}"
 
+    def to_pandas(self) -> Any:
+        """Return a DataFrame with one row, or a row per group and class."""
+        columns = {name: getattr(self, name) for name in self._fields if name not in ("name", "confidence_level")}
+        return result_frames.make_frame(columns).assign(name=self.name, confidence_level=self.confidence_level)
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw the difference and its interval, and the margin in both directions.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
+
+        Returns
+        -------
+        cmfast.display.ComparisonDisplay
+            The display, drawn. The figure is not shown.
+        """
+        display = load("cmfast.display").ComparisonDisplay
+        places = [", ".join(map(str, place)) for place in np.ndindex(np.shape(self.difference))]
+        fields = {name: np.ravel(getattr(self, name)) for name in ("difference", "low", "high")}
+        names = [f"{self.name} [{place}]" if place else self.name for place in places]
+        drawn = display(names, **fields, confidence_level=2 * self.confidence_level - 1).plot(ax=ax)
+        for margin in (-self.margin, self.margin):
+            drawn.ax_.axvline(margin, color="0.6", linestyle="--", linewidth=1)
+        return drawn
+
 
 @overload
 def equivalence(
@@ -82,7 +110,11 @@ def equivalence(
 def equivalence(
     y_true: Array, y_a: Array, y_b: Array, name: MetricName, /, margin: float, **options: Any
 ) -> Equivalence: ...
-@accept_pairs_of_labels
+@overload
+def equivalence(
+    table: Any, name: MetricName, /, margin: float, *, y_true: str, y_a: str, y_b: str, **options: Any
+) -> Equivalence: ...
+@accept_pairs_of_labels(clusters=True)
 @accept_delayed
 def equivalence(
     T: PairedCounts,
@@ -100,7 +132,8 @@ def equivalence(
     ----------
     T : PairedCounts
         Paired predictions of both, with clusters if samples are clustered. Or, in its place, three arrays of labels:
-        ``equivalence(y_true, y_a, y_b, name, margin)``.
+        ``equivalence(y_true, y_a, y_b, name, margin)``; or a table and its columns, and clusters, as for
+        :func:`compare`.
     name : str
         Name of a metric.
     margin : float
@@ -144,7 +177,11 @@ def equivalence(
     Examples
     --------
     >>> from cmfast import uncertainty
-    >>> T = uncertainty.paired_counts([0] * 200 + [1] * 200, [0] * 190 + [1] * 210, [0] * 195 + [1] * 205)
+    >>> T = uncertainty.paired_counts(
+    ...     [0] * 200 + [1] * 200,
+    ...     [0] * 190 + [1] * 210,
+    ...     [0] * 195 + [1] * 205,
+    ... )
     >>> uncertainty.equivalence(T, "accuracy", margin=0.03).explain()
     'accuracy differs by less than 0.03: between -0.0280 and +0.0030, p = 0.0316'
     """

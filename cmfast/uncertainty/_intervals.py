@@ -56,9 +56,9 @@ def interval(
 ) -> Any: ...
 @overload
 def interval(y_true: Array, y_pred: Array, names: Any = ..., /, **options: Any) -> Any: ...
-@explain_options
 @accept_scores(compute_interval, 2, ("method", "confidence_level", "pos_label", "on_failure", "num_threads"))
 @accept_labels
+@explain_options
 def interval(
     M: Array,
     names: Any = None,
@@ -85,8 +85,10 @@ def interval(
     ----------
     M : array, shape (..., C, C), or ConfusionCounts
         Rows are the truth. Counts; or any shares of them if `n` is given. In its place two arrays of labels may stand,
-        as for :meth:`cmfast.ConfusionCounts.update`: ``interval(y_true, y_pred, names)``. For the area under the ROC
-        curve, labels and scores, as for :func:`cmfast.metrics.roc_auc`: ``interval(y_true, y_score, "roc_auc")``.
+        as for :meth:`cmfast.ConfusionCounts.update`: ``interval(y_true, y_pred, names)``; or a table, as for
+        :func:`cmfast.by`, and its columns: ``interval(table, names, y_true="label", y_pred="guess")``. Labels of
+        Dask, and its DataFrame, give a Delayed. For the area under the ROC curve, labels and scores, as for
+        :func:`cmfast.metrics.roc_auc`: ``interval(y_true, y_score, "roc_auc")``.
     names : str or list of str, optional
         As for :func:`cmfast.metrics.compute`, or "roc_auc", alone.
     of : {"metrics", "all", "row", "true", "col", "pred", "bi"}
@@ -101,7 +103,8 @@ def interval(
         probabilities given the counts (always for "posterior").
     clusters : bool, or array, shape (n,)
         True: `M` has shape (..., k, C, C), a matrix for each of k clusters (patients, documents), as
-        :func:`cmfast.confusion_matrix` counts them with ``groups=``. If labels are given: the cluster of each sample.
+        :func:`cmfast.confusion_matrix` counts them with ``groups=``. If labels are given: the cluster of each
+        sample, or the name of a column.
         The metric, or the normalised matrix, is that of their sum; clusters are resampled, not samples.
     strata : array, shape (k,), optional
         The stratum of every matrix along the axis before the last two; each stratum is resampled with its own number
@@ -187,24 +190,42 @@ def interval(
     >>> from cmfast import uncertainty
     >>> M = [[420, 15, 15], [10, 280, 10], [30, 20, 200]]
     >>> found = uncertainty.interval(M, "mcc")
-    >>> round(float(found.estimate), 3), round(float(found.low), 2), round(float(found.high), 2)
+    >>> (
+    ...     round(float(found.estimate), 3),
+    ...     round(float(found.low), 2),
+    ...     round(float(found.high), 2),
+    ... )
     (0.845, 0.81, 0.87)
-    >>> uncertainty.interval(M, ["accuracy", "recall"], method="wilson")["recall"].low.round(3).tolist()
+    >>> found = uncertainty.interval(
+    ...     M, ["accuracy", "recall"], method="wilson"
+    ... )
+    >>> found["recall"].low.round(3).tolist()
     [0.906, 0.899, 0.746]
 
     Twelve patients, with errors that repeat within a patient; by samples, and by patients:
 
-    >>> patients = 3 * [[[9, 0], [0, 6]], [[2, 7], [0, 6]], [[8, 1], [1, 5]], [[9, 0], [3, 2]]]
-    >>> by_sample = uncertainty.interval(sum(map(np.array, patients)), "accuracy", method="normal")
+    >>> patients = 3 * [
+    ...     [[9, 0], [0, 6]],
+    ...     [[2, 7], [0, 6]],
+    ...     [[8, 1], [1, 5]],
+    ...     [[9, 0], [3, 2]],
+    ... ]
+    >>> by_sample = uncertainty.interval(
+    ...     sum(map(np.array, patients)), "accuracy", method="normal"
+    ... )
     >>> round(float(by_sample.low), 2), round(float(by_sample.high), 2)
     (0.74, 0.86)
-    >>> by_patient = uncertainty.interval(patients, "accuracy", method="normal", clusters=True)
+    >>> by_patient = uncertainty.interval(
+    ...     patients, "accuracy", method="normal", clusters=True
+    ... )
     >>> round(float(by_patient.low), 2), round(float(by_patient.high), 2)
     (0.69, 0.9)
 
     The area under the ROC curve, from scores:
 
-    >>> uncertainty.interval([1, 1, 1, 0, 0, 0], [0.9, 0.8, 0.3, 0.5, 0.2, 0.1], "roc_auc")
+    >>> uncertainty.interval(
+    ...     [1, 1, 1, 0, 0, 0], [0.9, 0.8, 0.3, 0.5, 0.2, 0.1], "roc_auc"
+    ... )
     <Interval: estimate 0.889, low 0.261, high 0.995, standard_error 0.157>
     """
     validate.choice("of", of, OFS)
@@ -303,8 +324,8 @@ def posterior(
 ) -> Any: ...
 @overload
 def posterior(y_true: Array, y_pred: Array, names: Any = ..., /, **options: Any) -> Any: ...
-@explain_options
 @accept_labels
+@explain_options
 def posterior(
     M: Array,
     names: Any = None,
@@ -325,7 +346,9 @@ def posterior(
     ----------
     M : array, shape (..., C, C), or ConfusionCounts
         Rows are the truth. Counts; or any shares of them if `n` is given. In its place two arrays of labels may stand,
-        as for :meth:`cmfast.ConfusionCounts.update`: ``posterior(y_true, y_pred, names)``.
+        as for :meth:`cmfast.ConfusionCounts.update`: ``posterior(y_true, y_pred, names)``; or a table, as for
+        :func:`cmfast.by`, and its columns: ``posterior(table, names, y_true="label", y_pred="guess")``. Labels of
+        Dask, and its DataFrame, give a Delayed.
     names : str or list of str, optional
         As for :func:`cmfast.metrics.compute`.
     prior : {"unit", "perks", "jeffreys", "laplace", "haldane"}, float or array, shape (C, C)
@@ -381,7 +404,10 @@ def posterior(
     --------
     >>> from cmfast import uncertainty
     >>> found = uncertainty.posterior([[18, 2], [1, 9]], "accuracy")
-    >>> round(float(found.mean), 2), round(float(found.probability(above=0.8)), 2)
+    >>> (
+    ...     round(float(found.mean), 2),
+    ...     round(float(found.probability(above=0.8)), 2),
+    ... )
     (0.89, 0.92)
     """
     wanted = _plan.resolve_names(names)

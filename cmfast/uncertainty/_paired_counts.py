@@ -43,6 +43,10 @@ class Flip(NamedTuple):
     second: Any
     n_samples: int
 
+    def _repr_html_(self) -> str:
+        """Return the cell as HTML for notebooks."""
+        return f"<p>{escape_prose(repr(self))}</p>"
+
 
 class PairedCounts(State):
     """Counts of (truth, first prediction, second prediction) of two classifiers on the same samples.
@@ -70,8 +74,14 @@ class PairedCounts(State):
     Examples
     --------
     >>> from cmfast import uncertainty
-    >>> counts = uncertainty.paired_counts([0, 0, 1, 1], [0, 1, 1, 1], [0, 0, 1, 0])
-    >>> counts.first.tolist(), counts.second.tolist(), counts.agreement.tolist()
+    >>> counts = uncertainty.paired_counts(
+    ...     [0, 0, 1, 1], [0, 1, 1, 1], [0, 0, 1, 0]
+    ... )
+    >>> (
+    ...     counts.first.tolist(),
+    ...     counts.second.tolist(),
+    ...     counts.agreement.tolist(),
+    ... )
     ([[1, 1], [0, 2]], [[2, 0], [1, 1]], [[1, 0], [2, 1]])
     >>> counts.flips(1)
     [Flip(truth=0, first=1, second=0, n_samples=1)]
@@ -159,7 +169,9 @@ class PairedCounts(State):
         Examples
         --------
         >>> from cmfast import uncertainty
-        >>> uncertainty.paired_counts(["a", "b", "b"], ["a", "a", "a"], ["a", "b", "b"]).flips()
+        >>> uncertainty.paired_counts(
+        ...     ["a", "b", "b"], ["a", "a", "a"], ["a", "b", "b"]
+        ... ).flips()
         [Flip(truth='b', first='a', second='b', n_samples=2)]
         """
         k = validate.count("k", k, least=1)
@@ -194,7 +206,9 @@ class PairedCounts(State):
         Examples
         --------
         >>> from cmfast import uncertainty
-        >>> said = uncertainty.paired_counts(["a", "b", "b"], ["a", "a", "a"], ["a", "b", "b"]).explain()
+        >>> said = uncertainty.paired_counts(
+        ...     ["a", "b", "b"], ["a", "a", "a"], ["a", "b", "b"]
+        ... ).explain()
         >>> said.split("; ")[0]
         '3 samples: both correct 1, only the first 0, only the second 2, neither 0'
         >>> said.split("; ")[1]
@@ -317,7 +331,12 @@ def paired_counts(
     Examples
     --------
     >>> from cmfast import uncertainty
-    >>> uncertainty.paired_counts(["a", "b", "b"], ["a", "b", "a"], ["a", "b", "b"], clusters=[1, 1, 2])
+    >>> uncertainty.paired_counts(
+    ...     ["a", "b", "b"],
+    ...     ["a", "b", "a"],
+    ...     ["a", "b", "b"],
+    ...     clusters=[1, 1, 2],
+    ... )
     <PairedCounts: 3 samples, 2 classes, 2 clusters>
     """
     if lazy.are_lazy(y_true, y_a, y_b, groups, clusters):

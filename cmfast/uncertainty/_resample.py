@@ -113,10 +113,16 @@ def resample(
     Examples
     --------
     >>> from cmfast import metrics, uncertainty
-    >>> replicates = uncertainty.resample([[420, 15, 15], [10, 280, 10], [30, 20, 200]], n_resamples=4000, rng=1)
+    >>> replicates = uncertainty.resample(
+    ...     [[420, 15, 15], [10, 280, 10], [30, 20, 200]],
+    ...     n_resamples=4000,
+    ...     rng=1,
+    ... )
     >>> replicates.shape
     (4000, 3, 3)
-    >>> round(float(metrics.accuracy(replicates).std()), 3)  # sqrt(0.9 * 0.1 / 1000) is 0.0095
+    >>> # sqrt(0.9 * 0.1 / 1000) is 0.0095
+    >>> value = metrics.accuracy(replicates).std()
+    >>> round(float(value), 3)
     0.01
     """
     validate.choice("scheme", scheme, get_args(Scheme))

@@ -1,5 +1,6 @@
 """Result types of intervals and posteriors of metrics."""
 
+import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -52,6 +53,45 @@ class Interval(NamedTuple):
         lost = int(np.max(adapter(self.n_undefined).to_host(self.n_undefined), initial=0))
         return f"{text}; undefined in up to {lost:,} replicates, which are left out" if lost else text
 
+    def _rows(self) -> list[dict[str, Any]]:
+        """Return a dict per value: its index and the fields of its interval."""
+        parts = [adapter(part).to_host(part) for part in self]
+        return [
+            {"index": ",".join(map(str, index))}
+            | {key: part[index].item() for key, part in zip(self._fields, parts, strict=True)}
+            for index in np.ndindex(parts[0].shape)
+        ]
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with a row per value."""
+        import pandas as pd
+
+        return pd.DataFrame(self._rows(), columns=["index", *self._fields])
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw a forest plot with a row per value.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+            Axes of the plot; the figure is not shown.
+        """
+        return _draw_forest(ax, self._rows())
+
+
+def _draw_forest(ax: Any, rows: list[dict[str, Any]]) -> Any:
+    """Draw a forest plot of rows with metric, index, estimate, low and high; return its axes."""
+    ax = plotting.make_forest_axes(ax, len(rows))
+    low, high, estimate = (np.array([row[key] for row in rows]) for key in ("low", "high", "estimate"))
+    names = [row.get("metric", "") + (f" [{row['index']}]" if row["index"] else "") for row in rows]
+    plotting.draw_forest(ax, names, estimate, low, high)
+    return ax
+
 
 def normal_interval(estimate: Any, error: Any, z: float) -> Interval:
     """Return the interval estimate +- `z` standard errors, with 0 undefined replicates."""
@@ -95,9 +135,10 @@ class Intervals(Mapping[str, Interval]):
         return len(self._found)
 
     def __repr__(self) -> str:
+        metrics = f"{len(self)} metric{'s' * (len(self) != 1)}"
         drawn = f", {self.n_resamples:,} replicates" if self.n_resamples else ""
         lazy = "; lazy, dask.compute gives it" if result_repr.is_lazy_result(self) else ""
-        return f"<Intervals: {len(self)} metrics, {self.confidence_level:.0%} by {self.method}{drawn}{lazy}>"
+        return f"<Intervals: {metrics}, {self.confidence_level:.0%} by {self.method}{drawn}{lazy}>"
 
     def _repr_html_(self) -> str:
         """Return the intervals as HTML for notebooks: a table with a row per value, or the text if they are lazy."""
@@ -116,14 +157,7 @@ class Intervals(Mapping[str, Interval]):
 
     def _rows(self) -> list[dict[str, Any]]:
         """Return a dict per value: metric, index and the fields of its interval."""
-        rows = []
-        for name, one in self._found.items():
-            parts = [adapter(part).to_host(part) for part in one]
-            for index in np.ndindex(parts[0].shape):
-                place = ",".join(map(str, index))
-                numbers = {key: part[index].item() for key, part in zip(one._fields, parts, strict=True)}
-                rows.append({"metric": name, "index": place, **numbers})
-        return rows
+        return [{"metric": name, **row} for name, one in self._found.items() for row in one._rows()]
 
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame with a row per value; method, level and n_resamples are in its ``attrs``."""
@@ -150,11 +184,7 @@ class Intervals(Mapping[str, Interval]):
         matplotlib axes
             Axes of the plot; the figure is not shown.
         """
-        rows = self._rows()
-        ax = plotting.make_forest_axes(ax, len(rows))
-        low, high, estimate = (np.array([row[key] for row in rows]) for key in ("low", "high", "estimate"))
-        names = [row["metric"] + (f" [{row['index']}]" if row["index"] else "") for row in rows]
-        plotting.draw_forest(ax, names, estimate, low, high)
+        ax = _draw_forest(ax, self._rows())
         ax.set_xlabel(f"{self.confidence_level:.0%} by {self.method}")
         return ax
 
@@ -197,3 +227,38 @@ class Posterior(NamedTuple):
             return "no draws"
         mean, deviation = map(result_repr.format_values, (self.mean, self.standard_deviation))
         return f"mean {mean}, standard deviation {deviation}"
+
+    def _rows(self) -> list[dict[str, Any]]:
+        """Return a dict per value: its index, mean, standard deviation, and the middle 95 % of its draws."""
+        draws = adapter(self.draws).to_host(self.draws)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # of values without a defined draw, which are NaN
+            low, high = np.nanquantile(draws, (0.025, 0.975), axis=-1)
+        mean, deviation = (np.asarray(adapter(x).to_host(x)) for x in (self.mean, self.standard_deviation))
+        columns = {"estimate": mean, "standard_deviation": deviation, "low": low, "high": high}
+        return [
+            {"index": ",".join(map(str, index))} | {name: x[index].item() for name, x in columns.items()}
+            for index in np.ndindex(mean.shape)
+        ]
+
+    def to_pandas(self) -> Any:
+        """Return a DataFrame with a row per value: mean, standard deviation, and the middle 95 % of the draws."""
+        import pandas as pd
+
+        columns = ["index", "mean", "standard_deviation", "low", "high"]
+        return pd.DataFrame(self._rows()).rename(columns={"estimate": "mean"}).reindex(columns=columns)
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw a row per value: the mean, and the middle 95 % of the draws.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+            Axes of the plot; the figure is not shown.
+        """
+        return _draw_forest(ax, self._rows())

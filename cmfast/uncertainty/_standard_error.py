@@ -122,8 +122,8 @@ def standard_error(
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> dict[str, Floats]: ...
-@explain_options
 @accept_labels
+@explain_options
 @accept_dask_arrays(M=_get_core_axes)
 def standard_error(
     M: Array,
@@ -146,7 +146,9 @@ def standard_error(
     ----------
     M : array, shape (..., C, C), or ConfusionCounts
         Rows are the truth. Counts; or any shares of them if `n` is given. In its place two arrays of labels may stand,
-        as for :meth:`cmfast.ConfusionCounts.update`: ``standard_error(y_true, y_pred, names)``.
+        as for :meth:`cmfast.ConfusionCounts.update`: ``standard_error(y_true, y_pred, names)``; or a table, as for
+        :func:`cmfast.by`, and its columns: ``standard_error(table, names, y_true="label", y_pred="guess")``. Labels of
+        Dask, and its DataFrame, give a Delayed.
     names : str or list of str, optional
         As for :func:`cmfast.metrics.compute`.
     of : {"metrics", "all", "row", "true", "col", "pred", "bi"}
@@ -156,7 +158,8 @@ def standard_error(
         each class (each row is a multinomial draw).
     clusters : bool, or array, shape (n,)
         True: `M` has shape (..., k, C, C), a matrix for each of k clusters (patients, documents), as
-        :func:`cmfast.confusion_matrix` counts them with ``groups=``. If labels are given: the cluster of each sample.
+        :func:`cmfast.confusion_matrix` counts them with ``groups=``. If labels are given: the cluster of each
+        sample, or the name of a column.
         The metric, or the normalised matrix, is that of their sum; clusters are the sampling units, not samples.
     strata : array, shape (k,), optional
         The stratum of every matrix along the axis before the last two; the number of clusters (samples without
@@ -211,9 +214,13 @@ def standard_error(
     >>> import numpy as np
     >>> from cmfast import uncertainty
     >>> M = [[420, 15, 15], [10, 280, 10], [30, 20, 200]]
-    >>> round(float(uncertainty.standard_error(M, "accuracy")), 6)  # sqrt(0.9 * 0.1 / 1000)
+    >>> # sqrt(0.9 * 0.1 / 1000)
+    >>> value = uncertainty.standard_error(M, "accuracy")
+    >>> round(float(value), 6)
     0.009487
-    >>> found = uncertainty.standard_error(M, ["mcc", "f1_macro", "kappa"], fixed="rows")
+    >>> found = uncertainty.standard_error(
+    ...     M, ["mcc", "f1_macro", "kappa"], fixed="rows"
+    ... )
     >>> {name: round(float(error), 6) for name, error in found.items()}
     {'mcc': 0.014459, 'f1_macro': 0.01024, 'kappa': 0.014542}
 
@@ -224,10 +231,21 @@ def standard_error(
 
     Four patients, with errors that repeat within a patient:
 
-    >>> patients = [[[9, 0], [0, 6]], [[2, 7], [0, 6]], [[8, 1], [1, 5]], [[9, 0], [3, 2]]]
-    >>> round(float(uncertainty.standard_error(patients, "accuracy", clusters=True)), 3)
+    >>> patients = [
+    ...     [[9, 0], [0, 6]],
+    ...     [[2, 7], [0, 6]],
+    ...     [[8, 1], [1, 5]],
+    ...     [[9, 0], [3, 2]],
+    ... ]
+    >>> value = uncertainty.standard_error(
+    ...     patients, "accuracy", clusters=True
+    ... )
+    >>> round(float(value), 3)
     0.1
-    >>> round(float(uncertainty.standard_error(sum(map(np.array, patients)), "accuracy")), 3)
+    >>> value = uncertainty.standard_error(
+    ...     sum(map(np.array, patients)), "accuracy"
+    ... )
+    >>> round(float(value), 3)
     0.052
     """
     validate.choice("fixed", fixed, get_args(Fixed))

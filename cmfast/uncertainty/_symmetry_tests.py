@@ -4,7 +4,7 @@ from typing import Any, NamedTuple, get_args, overload
 
 import numpy as np
 
-from cmfast._core import dispatch, failures, result_repr, validate
+from cmfast._core import dispatch, failures, result_frames, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure
 from cmfast._core.lazy import accept_dask_arrays, accept_delayed
@@ -52,6 +52,10 @@ class McNemar(NamedTuple):
         counts = f"only the first is correct in {self.only_first:,} samples, only the second in {self.only_second:,}"
         return f"{counts}: {more} is correct more often, p = {self.p_value:.3g}"
 
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with one row, or a row per group."""
+        return result_frames.make_frame(self._asdict() | {"degrees": np.nan if self.degrees is None else self.degrees})
+
 
 @result_repr.add_repr
 class Symmetry(NamedTuple):
@@ -81,12 +85,18 @@ class Symmetry(NamedTuple):
             return result_repr.format_least_p(self.p_value)
         return f"chi-square {self.statistic:.4g} on {self.degrees} degrees of freedom, p = {self.p_value:.3g}"
 
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with one row, or a row per group."""
+        return result_frames.make_frame(self._asdict())
+
 
 @overload
 def mcnemar(T: PairedCounts, /, *, kind: Kind = ...) -> McNemar: ...
 @overload
 def mcnemar(y_true: Array, y_a: Array, y_b: Array, /, *, kind: Kind = ...) -> McNemar: ...
-@accept_pairs_of_labels
+@overload
+def mcnemar(table: Any, /, *, y_true: str, y_a: str, y_b: str, **options: Any) -> McNemar: ...
+@accept_pairs_of_labels()
 @accept_delayed
 def mcnemar(T: PairedCounts, /, *, kind: Kind = "exact") -> McNemar:
     """Test whether two classifiers have the same accuracy on the same samples (McNemar's test).
@@ -94,7 +104,8 @@ def mcnemar(T: PairedCounts, /, *, kind: Kind = "exact") -> McNemar:
     Parameters
     ----------
     T : PairedCounts
-        Paired predictions of both classifiers. Or, in its place, three arrays of labels: ``mcnemar(y_true, y_a, y_b)``.
+        Paired predictions of both classifiers. Or, in its place, three arrays of labels: ``mcnemar(y_true, y_a, y_b)``;
+        or a table and its columns: ``mcnemar(table, y_true="label", y_a="new", y_b="old")``.
     kind : {"exact", "mid_p", "corrected"}
         Exact binomial test; its mid-p version, which counts half the probability f of the observed outcome and is
         less conservative (``1 - f / 2`` for equal counts); chi-square with the continuity correction of Edwards.
@@ -122,7 +133,9 @@ def mcnemar(T: PairedCounts, /, *, kind: Kind = "exact") -> McNemar:
     Examples
     --------
     >>> from cmfast import uncertainty
-    >>> T = uncertainty.paired_counts([1] * 9, [1, 1, 1, 1, 1, 1, 0, 1, 0], [0, 0, 0, 0, 0, 0, 1, 1, 0])
+    >>> T = uncertainty.paired_counts(
+    ...     [1] * 9, [1, 1, 1, 1, 1, 1, 0, 1, 0], [0, 0, 0, 0, 0, 0, 1, 1, 0]
+    ... )
     >>> uncertainty.mcnemar(T)
     <McNemar: p 0.125, only_first 6, only_second 1>
     """
@@ -163,7 +176,9 @@ def check_paired(T: object, name: str = "T") -> None:
 def bowker(T: "PairedCounts | Array", /, *, on_failure: OnFailure = ...) -> Symmetry: ...
 @overload
 def bowker(y_true: Array, y_a: Array, y_b: Array, /, *, on_failure: OnFailure = ...) -> Symmetry: ...
-@accept_pairs_of_labels
+@overload
+def bowker(table: Any, /, *, y_true: str, y_a: str, y_b: str, **options: Any) -> Symmetry: ...
+@accept_pairs_of_labels()
 @accept_delayed
 @accept_dask_arrays(T="CC")
 def bowker(T: "PairedCounts | Array", /, *, on_failure: OnFailure = None) -> Symmetry:
@@ -218,7 +233,9 @@ def bowker(T: "PairedCounts | Array", /, *, on_failure: OnFailure = None) -> Sym
 def stuart_maxwell(T: "PairedCounts | Array", /, *, on_failure: OnFailure = ...) -> Symmetry: ...
 @overload
 def stuart_maxwell(y_true: Array, y_a: Array, y_b: Array, /, *, on_failure: OnFailure = ...) -> Symmetry: ...
-@accept_pairs_of_labels
+@overload
+def stuart_maxwell(table: Any, /, *, y_true: str, y_a: str, y_b: str, **options: Any) -> Symmetry: ...
+@accept_pairs_of_labels()
 @accept_delayed
 @accept_dask_arrays(T="CC")
 def stuart_maxwell(T: "PairedCounts | Array", /, *, on_failure: OnFailure = None) -> Symmetry:

@@ -41,6 +41,6 @@ state = cmfast.cell_counts(
 counts = cmfast.CellCounts.from_bytes(ranks.allreduce(state, op=merge))
 
 if ranks.rank == 0:
-    print(f"{ranks.size} ranks: {counts}")
+    print(f"{ranks.size} ranks:\n{counts}")
 assert np.array_equal(matrix, cmfast.confusion_matrix(y, p, n_classes=10))
 assert counts == cmfast.cell_counts(points, y, p, grid=grid, n_classes=10)

@@ -53,5 +53,5 @@ ray.shutdown()
 counts = cmfast.CellCounts.merge(
     [cmfast.CellCounts.from_bytes(state) for state in states]
 )
-print(f"{len(states)} states, {sum(map(len, states)):,} bytes: {counts}")
+print(f"{len(states)} states, merged:\n{counts}")
 assert counts == cmfast.cell_counts(points, y, p, grid=grid, n_classes=10)

@@ -69,5 +69,5 @@ spark.stop()
 
 (row,) = collected
 counts = cmfast.CellCounts.from_bytes(bytes(row.state))
-print(f"{len(collected)} state of {len(row.state):,} bytes: {counts}")
+print(f"{len(collected)} state of {len(row.state):,} bytes:\n{counts}")
 assert counts == cmfast.cell_counts(points, y, p, grid=grid, n_classes=10)

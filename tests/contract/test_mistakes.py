@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import cmfast
-from cmfast import metrics
+from cmfast import metrics, uncertainty
 
 pd = pytest.importorskip("pandas")
 
@@ -76,7 +76,7 @@ MISTAKES = {
         "two lengths": (lambda f: f(Y, P[:3], "mcc"), "arrays must have one shape"),
     },
     "uncertainty.compare": {
-        "one model": (lambda f: f(Y, P), "PairedCounts, .* or three arrays of labels, got list"),
+        "one model": (lambda f: f(Y, P), "y_b must be the labels that the second classifier predicts"),
         "two matrices": (lambda f: f(M, M, "mcc"), r"y_b must be labels \(y_true, y_a, y_b\)"),
         "probabilities": (lambda f: f(Y, SHARES, SHARES, "mcc"), r"y_a must be .*\.argmax\(-1\) makes labels"),
         "two lengths": (lambda f: f(Y, P, P[:3], "mcc"), r"y_b: \(3,\)"),
@@ -138,6 +138,24 @@ def test_a_mistake_is_answered_by_what_to_do(name, what, call, text):
     assert found, said
     assert found[0].startswith(f"{name}: ")
     assert "\n" not in found[0]
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (
+            lambda: metrics.classification_report(Y, P),
+            r"metrics.classification_report: M must be .*from_labels\(y_true",
+        ),
+        (lambda: metrics.f1_macro, r"has no attribute 'f1_macro'; metrics.compute\(M, \"f1_macro\"\) computes it"),
+        (lambda: uncertainty.mcnemar(Y, P), "mcnemar: y_b must be the labels that the second classifier predicts"),
+        (lambda: uncertainty.interval(FRAME, "mcc", y_true="truth", y_pred="gess"), "did you mean 'guess'"),
+    ],
+    ids=range(4),
+)
+def test_what_newcomers_type_elsewhere_is_answered(call, text):
+    with pytest.raises((TypeError, ValueError, AttributeError), match=text):
+        call()
 
 
 def test_there_are_ten_of_each():

@@ -19,6 +19,7 @@ import cmfast
 pytestmark = pytest.mark.cluster
 
 FOLDER = ROOT / "examples" / "engines"
+RECORDED = ROOT / "docs" / "howto" / "printed"  # what the page shows of programs that no build of it runs
 ENGINES = (
     "on_joblib",
     "on_mpi",
@@ -61,11 +62,20 @@ def assert_counted(counts):
     np.testing.assert_array_equal(counts.confusion_matrix(), looped(y, p, 10))
 
 
+def test_every_program_is_on_a_page():
+    pages = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "docs").rglob("*.md"))
+    programs = [path.relative_to(ROOT / "examples").as_posix() for path in (ROOT / "examples").rglob("*.py")]
+    assert not [name for name in programs if f"```{{run-example}} {name}\n" not in pages]
+
+
 def test_every_example_is_run_and_shown():
     names = {path.stem for path in FOLDER.glob("*.py")}
     assert names == set(engine.NEEDS)
     page = (ROOT / "docs" / "howto" / "engines.md").read_text(encoding="utf-8")
     assert not [name for name in names if f"engines/{name}.py" not in page]
+    assert {path.stem for path in RECORDED.iterdir()} == {
+        name for name in names if f"engines/{name}.py\n:needs:" in page
+    }
 
 
 @pytest.mark.parametrize("example", ["federated_http", "on_dask"])
@@ -98,5 +108,7 @@ def test_processes_add_up_to_the_counts_of_one(example, tmp_path):
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     with TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True) as short:  # names of sockets are no longer
         found = {"HOME": str(home), "XDG_CACHE_HOME": cache, "RAY_TMPDIR": short, **AS_ROOT}
-        python(*command, cwd=tmp_path, **found)
+        printed = python(*command, cwd=tmp_path, **found)
+    if (recorded := RECORDED / f"{example}.txt").exists():
+        assert recorded.read_text(encoding="utf-8") == printed
     assert_counted(cmfast.CellCounts.load(tmp_path / "out.npz"))

@@ -46,7 +46,7 @@ RECORDS = {
     "Collapsed", "LeastCost", "PrecisionRecall", "Roc",
     "conformal.CcmCounts", "conformal.CoverageCounts", "PredictionSets", "conformal.ScoreHistogram",
     "display.CcmDisplay", "SizeCoverage",
-    "Comparison", "display.ComparisonDisplay", "Comparisons", "Flip",
+    "Comparison", "display.ComparisonDisplay", "Comparisons", "ComparisonsByMetric", "Flip",
     "McNemar", "display.ConfusionDisplay", "display.DifferenceDisplay",
     "display.CellsDisplay", "display.GcmDisplay", "display.StripDisplay",
     "Equivalence", "uncertainty.PairedCounts", "Symmetry",
@@ -443,6 +443,7 @@ OBJECTS: dict[str, Callable[[Make], Any]] = STATES | {
     "WidthCurve": lambda make: _embedded(make, cmfast.width_curve),
     "display.CcmDisplay": lambda make: cmfast.display.CcmDisplay.from_sets(_some_sets(make), make(TRUTH)),
     "PredictionSets": _some_sets,
+    "SizeCoverage": lambda make: _some_sets(make).coverage_by_size(make(TRUTH)),
     "Hull": lambda make: cmfast.contingency.convex_hull(RATES),
     "LearningPath": lambda make: cmfast.contingency.learning_path(_two(make)),
     "display.PathDisplay": lambda make: cmfast.display.PathDisplay.from_matrices(np.stack([M, M])),
@@ -467,6 +468,7 @@ OBJECTS: dict[str, Callable[[Make], Any]] = STATES | {
     "Comparison": _compared,
     "display.ComparisonDisplay": lambda make: cmfast.display.ComparisonDisplay.from_comparisons(_compared(make)),
     "Comparisons": _all_compared,
+    "ComparisonsByMetric": lambda make: cmfast.results.ComparisonsByMetric({"f1": _compared(make)}),
     "Equivalence": lambda make: cmfast.uncertainty.equivalence(_paired(make), "accuracy", 0.1),
     "Interval": _interval,
     "Intervals": lambda make: cmfast.results.Intervals(
@@ -655,6 +657,8 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "confusion_matrix": {"batch": ("sample_weight",), "wrong": {"labels": (*NO_LABELS, ["a", "b"])}},
     "importance_weights": {"others": {"method": "row"}, **WITHOUT_TARGET},
     "estimate_for_target": {"arrays": {"M": 20 * M}, **WITHOUT_TARGET},
+    "ScalingResult.plot": {"of": lambda make: cmfast.ipf(make(M)).plot},  # of one matrix
+    "TargetEstimate.plot": {"of": lambda make: cmfast.estimate_for_target(make(20 * M), class_shares=make(ONES)).plot},
     "ipf_nd": {"wrong": OF_MARGINS},
     "ipf_cells": {
         "others": {"margins": Made(lambda make: [(0, make(np.array([5.0, 4.0]))), ((1,), make(np.array([4.0, 5.0])))])},

@@ -73,6 +73,103 @@ def test_messages_name_the_labels(call, text):
         call()
 
 
+class Relation:
+    """A relation of an engine, of which only a stream of Arrow is known."""
+
+    def __init__(self, table):
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+PATIENT = np.arange(300) % 15
+SHOWN = {"truth": WORDS[Y], "new": WORDS[A], "old": WORDS[B], "patient": PATIENT}
+TABLES = {
+    "pandas": lambda: pytest.importorskip("pandas").DataFrame(SHOWN),
+    "polars": lambda: pytest.importorskip("polars").DataFrame(SHOWN),
+    "polars-lazy": lambda: pytest.importorskip("polars").LazyFrame(SHOWN),
+    "arrow": lambda: pytest.importorskip("pyarrow").table(SHOWN),
+    "arrow-reader": lambda: pytest.importorskip("pyarrow").table(SHOWN).to_reader(),
+    "relation": lambda: Relation(pytest.importorskip("pyarrow").table(SHOWN)),
+    "dask": lambda: pytest.importorskip("dask.dataframe").from_pandas(TABLES["pandas"](), npartitions=3),
+}
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_columns_of_a_table_are_labels(table):
+    def found(function, *args, **options):
+        """Return the repr of what a function makes of a table that is made for it, as streams are read once."""
+        result = function(table(), *args, **options)
+        assert (type(result).__name__ == "Delayed") == (table is TABLES["dask"])
+        return repr(result.compute() if table is TABLES["dask"] else result)
+
+    two, three = {"y_true": "truth", "y_pred": "new"}, {"y_true": "truth", "y_a": "new", "y_b": "old"}
+    exact = {"method": "normal"}
+    one = (WORDS[Y], WORDS[A])
+    for options in (exact, exact | {"clusters": PATIENT}):
+        named = options | {"clusters": "patient"} if "clusters" in options else options
+        want = repr(uncertainty.interval(*one, "mcc", **options))
+        assert found(uncertainty.interval, "mcc", **two, **named) == want
+    assert found(uncertainty.standard_error, "mcc", **two) == repr(uncertainty.standard_error(*one, "mcc"))
+    few = {"n_resamples": 20}
+    assert found(uncertainty.posterior, "mcc", **two, **few) == repr(uncertainty.posterior(*one, "mcc", **few))
+    for call in (uncertainty.mcnemar, uncertainty.bowker, uncertainty.stuart_maxwell):
+        assert found(call, **three) == repr(call(PAIRED))
+    want = repr(uncertainty.equivalence(PAIRED, "accuracy", 0.2))
+    assert found(uncertainty.equivalence, "accuracy", margin=0.2, **three) == want
+    for clusters in (None, PATIENT):
+        pairs = uncertainty.paired_counts(Y, A, B, clusters=clusters)
+        named = few | ({} if clusters is None else {"clusters": "patient"})
+        assert found(uncertainty.compare, "mcc", **three, **named) == repr(uncertainty.compare(pairs, "mcc", **few))
+
+
+def test_clusters_of_pairs_are_those_of_paired_counts():
+    pairs = uncertainty.paired_counts(Y, A, B, clusters=PATIENT)
+    want = uncertainty.compare(pairs, "accuracy", n_resamples=20)
+    assert repr(uncertainty.compare(Y, A, B, "accuracy", clusters=PATIENT, n_resamples=20)) == repr(want)
+    want = uncertainty.equivalence(pairs, "accuracy", 0.2)
+    assert repr(uncertainty.equivalence(Y, A, B, "accuracy", 0.2, clusters=PATIENT)) == repr(want)
+    with pytest.raises(TypeError, match="clusters"):  # it takes samples as independent
+        uncertainty.mcnemar(Y, A, B, clusters=PATIENT)
+
+
+def test_labels_of_dask_give_delayed_intervals():
+    da = pytest.importorskip("dask.array")
+    y, p, patient = (da.from_array(x, chunks=70) for x in (Y, A, PATIENT))
+    for options, lazily in (({}, {}), ({"clusters": PATIENT}, {"clusters": patient})):
+        want = uncertainty.interval(Y, A, "mcc", method="normal", **options)
+        found = uncertainty.interval(y, p, "mcc", method="normal", **lazily)
+        assert repr(found.compute()) == repr(want)
+        assert repr(uncertainty.standard_error(y, p, "mcc", **lazily).compute()) == repr(want.standard_error)
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda f: uncertainty.interval(f, "mcc", y_true="truth", y_pred="news"), "interval: y_pred .* mean 'new'"),
+        (lambda f: uncertainty.interval(f, "mcc", y_true="truth"), "interval: y_pred must be the name of a column"),
+        (lambda f: uncertainty.mcnemar(f, y_true="truth", y_a="new"), "mcnemar: y_b must be the name of a column"),
+        (lambda f: uncertainty.interval(Y, "mcc", y_true="truth", y_pred="new"), "interval: the first arg.* ndarray"),
+        (lambda f: uncertainty.interval(f, "mcc", y_true=f.truth, y_pred="new"), "interval: y_true must be the name"),
+    ],
+    ids=range(5),
+)
+def test_messages_name_the_columns(call, text):
+    with pytest.raises((TypeError, ValueError), match=f"^uncertainty.{text}"):
+        call(TABLES["pandas"]())
+
+
+@pytest.mark.parametrize("kind", ["polars-lazy", "dask"])
+def test_lazy_tables_need_the_names_of_columns(kind):
+    lazily = TABLES[kind]()
+    said = "a lazy table is read by the names of its columns; pass the table, and y_true=, y_"
+    with pytest.raises(TypeError, match=f"^uncertainty.interval: {said}pred="):
+        uncertainty.interval(lazily[["truth"]] if kind == "dask" else lazily.select("truth"), lazily, "mcc")
+    with pytest.raises(TypeError, match=f"^uncertainty.compare: {said}a=, y_b="):
+        uncertainty.compare(lazily, "mcc")
+
+
 def test_intervals_are_a_table_in_a_notebook():
     found = uncertainty.interval([[40, 3], [5, 30]], ["mcc", "recall"], n_resamples=20, on_failure="ignore")
     shown = found._repr_html_()

@@ -61,7 +61,13 @@ def make_scorer(
     >>> from sklearn.model_selection import cross_val_score
     >>> from cmfast.compat.sklearn import make_scorer
     >>> X, y = np.zeros((20, 1)), np.arange(20) % 4 == 0
-    >>> cross_val_score(DummyClassifier(), X, y, scoring=make_scorer("geometric_mean"), cv=2)
+    >>> cross_val_score(
+    ...     DummyClassifier(),
+    ...     X,
+    ...     y,
+    ...     scoring=make_scorer("geometric_mean"),
+    ...     cv=2,
+    ... )
     array([0., 0.])
     """
     if not isinstance(name, str):

@@ -6,8 +6,17 @@ sums work as there. All keep one matrix of counts, so that a `MetricCollection` 
 Examples
 --------
 >>> import torch
->>> from cmfast.compat.torchmetrics import F1Score, MatthewsCorrCoef, MetricCollection
->>> found = MetricCollection([F1Score("multiclass", num_classes=3), MatthewsCorrCoef("multiclass", num_classes=3)])
+>>> from cmfast.compat.torchmetrics import (
+...     F1Score,
+...     MatthewsCorrCoef,
+...     MetricCollection,
+... )
+>>> found = MetricCollection(
+...     [
+...         F1Score("multiclass", num_classes=3),
+...         MatthewsCorrCoef("multiclass", num_classes=3),
+...     ]
+... )
 >>> found.update(torch.tensor([0, 1, 2, 2]), torch.tensor([0, 1, 1, 2]))
 >>> found.compute()["MulticlassMatthewsCorrCoef"]
 tensor(0.7000)

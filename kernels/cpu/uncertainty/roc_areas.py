@@ -303,7 +303,7 @@ class _Rows:
         seconds = SECONDS_PER_PLACEMENT_PAIR * self.scores.size * self.models
         given = (self.placements, self.shares, self.n_positive, self.areas, partial)
         pool.run(_sum_products, given, E * 2 * blocks, seconds=seconds, num_threads=num_threads)
-        return partial.sum(2)
+        return sum(partial[:, :, block] for block in range(blocks))  # one after another, for any number of models
 
 
 def auc_covariance(scores, y, weight, *, num_threads=None):

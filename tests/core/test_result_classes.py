@@ -1,0 +1,176 @@
+"""Every class of results: a repr of one line, HTML, and a table and a picture, or the reason why it has none."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import cmfast
+from cmfast import conformal, contingency, metrics, results, uncertainty
+
+M = np.array([[8, 1, 1], [2, 6, 1], [1, 1, 9]])
+RNG = np.random.default_rng(0)
+Y = RNG.integers(0, 3, 300)
+A, B = (np.where(RNG.random(300) < share, Y, RNG.integers(0, 3, 300)) for share in (0.8, 0.6))
+S = RNG.random(300)
+X = RNG.normal(size=(300, 2)) + Y[:, None]
+PAIRS = uncertainty.paired_counts(Y, A, B)
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", cmfast.DiagnosticWarning)
+    GCM = cmfast.geometric_confusion_matrix(X, Y, A, weights=["row", "bi"], smoothing=0.5)
+SETS = conformal.prediction_sets(RNG.dirichlet(np.ones(3), 20), [0.5, 0.9])
+FEW = {"n_resamples": 20}
+
+
+def support():
+    return cmfast.support([[1, 1], [0, 1]])
+
+
+# What each function returns, how many rows its table has, and whether it draws.
+TABLES = {
+    "BalanceResult": (lambda: cmfast.balance(([0, 0, 1], [1, 2, 2], [1, 2, 3], 3), symmetric="upper"), 3, False),
+    "ClassificationReport": (lambda: metrics.classification_report(M), 5, False),
+    "Collapsed": (lambda: metrics.collapse(M, ["a", "a", "b"]), 2, True),
+    "Comparison": (lambda: uncertainty.compare(PAIRS, "mcc", **FEW), 1, True),
+    "Comparisons": (lambda: uncertainty.compare_many({("a", "b"): PAIRS, ("b", "c"): PAIRS}, "mcc", **FEW), 2, True),
+    "ComparisonsByMetric": (lambda: uncertainty.compare(PAIRS, ["mcc", "recall"], **FEW), 4, True),
+    "Confusions": (lambda: metrics.most_confused(M, 2), 2, False),
+    "Equivalence": (lambda: uncertainty.equivalence(PAIRS, "accuracy", 0.1), 1, True),
+    "GcmDiagnostics": (lambda: GCM.diagnostics, 2, False),
+    "GcmResult": (lambda: GCM, 6, True),
+    "Hull": (lambda: contingency.convex_hull([[0.5, 0.75]]), 3, True),
+    "Interval": (lambda: uncertainty.interval(M, "recall", method="normal"), 3, True),
+    "Intervals": (lambda: uncertainty.interval(M, ["recall", "mcc"], method="normal"), 4, True),
+    "LearningPath": (lambda: contingency.learning_path(np.stack([M, M + 5])), 6, True),
+    "LeastCost": (lambda: metrics.least_cost(Y > 0, S, [[0, 1], [2, 0]]), 1, True),
+    "Margins": (lambda: metrics.margins(M), 3, False),
+    "McNemar": (lambda: uncertainty.mcnemar(PAIRS), 1, False),
+    "Posterior": (lambda: uncertainty.posterior(M, "recall", **FEW), 3, True),
+    "PrecisionRecall": (lambda: metrics.precision_recall([1, 0, 1], [0.9, 0.2, 0.6]), 4, True),
+    "PredictionSets": (lambda: SETS, 40, False),
+    "RakeResult": (lambda: cmfast.rake([[1.0], [2.0]], [6.0]), 2, False),
+    "Roc": (lambda: metrics.roc([1, 0, 1], [0.9, 0.2, 0.6]), 4, True),
+    "ScalingResult": (lambda: cmfast.ipf(M), 3, True),
+    "Sensitivity": (lambda: contingency.imbalance_sensitivity("f1", [2.0, 3.0], size=2), 2, False),
+    "SizeCoverage": (lambda: SETS.coverage_by_size(RNG.integers(0, 3, 20)), 8, False),
+    "SparseHistogram": (GCM.cells.label_histogram, len(GCM.cells.label_histogram()), False),
+    "Symmetry": (lambda: uncertainty.bowker(PAIRS), 1, False),
+    "TargetEstimate": (lambda: cmfast.estimate_for_target(M, class_shares=[0.5, 0.3, 0.2]), 3, True),
+    "ThresholdMatrices": (lambda: metrics.threshold_matrices([1, 0, 1], [0.9, 0.2, 0.6]), 4, False),
+    "WidthCurve": (lambda: cmfast.width_curve(X, Y, A, weights="row", factors=(0.5, 1, 2), origins=2), 3, True),
+}  # fmt: skip
+NO_TABLE = {
+    "Certificate": (lambda: support().certificate, "a proof, to be read by explain()"),
+    "Flip": (lambda: PAIRS.flips()[0], "one row: pandas.DataFrame(flips) is the table of the list"),
+    "HtmlReport": (lambda: cmfast.report(Y, A, n_resamples=20), "a page; to_dict() has its numbers"),
+    "MarginsResult": (lambda: cmfast.ipf_nd(M, [((0, 1), M)]), "table has the shape of what was given"),
+    "MarginsSupport": (lambda: cmfast.support_nd(M, [((0, 1), M)]), "a proof, to be read by explain()"),
+    "Metric": (lambda: next(one for one in metrics.METRICS if one.name == "mcc"), "one row of the table of metrics"),
+    "RoundedTable": (
+        lambda: cmfast.round_to_margins([[0.5, 0.5], [0.5, 0.5]]),
+        "table has the shape of what was given",
+    ),
+    "Support": (support, "a proof, to be read by explain()"),
+}
+NO_PICTURE = {
+    "BalanceResult": "weights of bins; the map itself is the picture",
+    "ClassificationReport": "its HTML is a table; counts.interval(...).plot() draws its metrics with intervals",
+    "Confusions": "ConfusionDisplay draws the matrix that they were found in",
+    "GcmDiagnostics": "GcmResult.plot() draws them",
+    "Margins": "ConfusionDisplay draws the matrix, with its sums",
+    "McNemar": "one p-value",
+    "PredictionSets": "CcmDisplay.from_sets needs the labels, too",
+    "RakeResult": "weights of records, as many as there are",
+    "Sensitivity": "SurfaceDisplay draws the surfaces between which it is the volume",
+    "SizeCoverage": "CcmDisplay.from_sets draws it",
+    "SparseHistogram": "cells of any number of axes",
+    "Symmetry": "one p-value",
+    "ThresholdMatrices": "roc and precision_recall draw their rates",
+}
+MAKERS = {name: make for name, (make, *_) in (TABLES | NO_TABLE).items()}
+
+
+def made(name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cmfast.DiagnosticWarning)
+        return MAKERS[name]()
+
+
+def test_every_class_is_here():
+    assert set(MAKERS) == set(results.__all__)
+    assert {name for name, (_, _, draws) in TABLES.items() if not draws} == set(NO_PICTURE)
+    for name in results.__all__:
+        cls = getattr(results, name)
+        assert hasattr(cls, "to_pandas") == (name in TABLES), name
+        assert hasattr(cls, "plot") == (name in TABLES and TABLES[name][2]), name
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_a_result_is_one_line_and_html(name):
+    found = made(name)
+    assert type(found) is getattr(results, name)
+    assert "\n" not in repr(found)
+    assert len(repr(found)) <= 170
+    html = found._repr_html_()
+    assert html.startswith("<")
+    assert ">" in html
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_a_result_is_a_table(name):
+    table = made(name).to_pandas()
+    assert isinstance(table, pd.DataFrame)
+    assert len(table) == TABLES[name][1]
+    assert len(table.columns)
+
+
+@pytest.mark.pictures
+@pytest.mark.parametrize("name", [name for name, (_, _, draws) in TABLES.items() if draws])
+def test_a_result_draws_itself(name):
+    plt = pytest.importorskip("matplotlib.pyplot")
+    found = made(name)
+    drawn = found.plot()
+    axes = plt.gcf().axes
+    assert any(ax.has_data() for ax in axes)
+    assert drawn is not None
+    plt.close("all")
+    if name != "GcmResult":  # which draws several axes side by side
+        _, ax = plt.subplots()
+        found.plot(ax=ax)
+        assert ax.has_data()
+        plt.close("all")
+
+
+def test_tables_have_the_values():
+    table = metrics.roc([1, 0, 1], [0.9, 0.2, 0.6]).to_pandas()
+    assert table["fpr"].tolist() == [0, 0, 0, 1]
+    assert table["tpr"].tolist() == [0, 0.5, 1, 1]
+    table = metrics.threshold_matrices([1, 0, 1], [0.9, 0.2, 0.6]).to_pandas()
+    assert table[["tn", "fp", "fn", "tp"]].values.tolist() == [[1, 0, 2, 0], [1, 0, 1, 1], [1, 0, 0, 2], [0, 1, 0, 2]]
+    assert metrics.collapse(M, ["a", "a", "b"]).to_pandas().loc["b", "a"] == 2
+    batch = cmfast.ipf(np.stack([M, M.T]))
+    table = batch.to_pandas()
+    assert table.index.names == ["batch", "true"]
+    np.testing.assert_array_equal(table.loc[1], batch.matrix[1])
+    draws = np.arange(101.0)
+    table = results.Posterior(draws).to_pandas()
+    assert table[["mean", "low", "high"]].values.tolist() == [[50.0, 2.5, 97.5]]
+    interval = made("Interval")
+    np.testing.assert_array_equal(interval.to_pandas()["low"], interval.low)
+    compared = made("ComparisonsByMetric")
+    assert compared.to_pandas()["name"].tolist() == ["mcc"] + ["recall"] * 3
+    assert compared.to_pandas()["difference"][0] == compared["mcc"].difference
+    assert "<td>mcc</td>" in compared._repr_html_()
+    assert compared.explain().splitlines()[0] == compared["mcc"].explain()
+    histogram = GCM.cells.label_histogram()
+    np.testing.assert_array_equal(histogram.to_pandas()[["axis_0", "axis_1"]], histogram.cells)
+    sizes = SETS.coverage_by_size(np.zeros(20, int))
+    assert sizes.to_pandas().query("threshold == 1")["n"].tolist() == sizes.n[1].tolist()
+
+
+def test_what_has_no_matrix_says_so():
+    with pytest.raises(TypeError, match="ras returns no matrix"):
+        cmfast.ras(M).to_pandas()
+    with pytest.raises(ValueError, match="one matrix"):
+        cmfast.ipf(np.stack([M, M])).plot()
