@@ -25,7 +25,7 @@ def jobs(*, small: bool = False) -> list[Job]:
     """Return the jobs."""
     return [
         _simulation(small=small), _comparison(small=small), _permutation(small=small), _interval(small=small),
-        _cells(small=small), _errors(small=small),
+        _cells(small=small), _errors(small=small), _areas(small=small),
         *(_all_errors(C, 20 if small else B) for C, B in ((3, 500_000), (10, 200_000), (32, 10_000), (100, 500))),
     ]  # fmt: skip
 
@@ -179,6 +179,49 @@ def _cells(*, small: bool) -> Job:
     size = f"{n_resamples:,} replicates of a 10x10"
     limit = np.zeros((n_resamples, 10, 10)).copy
     return Job("interval of cells", size, n_resamples, "replicates", run, check, limit, "copy", rivals)
+
+
+def _areas(*, small: bool) -> Job:
+    """Return the job: areas under the ROC curves of twenty models and their covariances; the limit is NumPy's sort."""
+    models, n, rng = (3, 2000, np.random.default_rng(0)) if small else (20, 1_000_000, np.random.default_rng(0))
+    y = rng.integers(0, 2, n)
+    scores = rng.normal(size=(models, n)) + y
+    few = min(models, 3)
+
+    def check(found):
+        auc, covariance = found
+        assert (abs(auc - 0.76) < 0.05).all()  # Phi(1 / sqrt(2))
+        np.testing.assert_allclose(np.sqrt(np.diagonal(covariance) * n), 0.472, rtol=0.1)  # by the bivariate normal
+        return f"first {auc[0]:.4f}"
+
+    def run(threads):
+        return uncertainty.auc_covariance(y, scores, num_threads=threads)[:2]
+
+    def use_midranks():
+        from scipy.stats import rankdata
+
+        up, down = y == 1, y == 0
+        m, n = up.sum(), down.sum()
+        ranks = [(rankdata(s), rankdata(s[up]), rankdata(s[down])) for s in scores[:few]]
+        of_positives = np.array([(whole[up] - own) / n for whole, own, _ in ranks])
+        of_negatives = np.array([1.0 - (whole[down] - own) / m for whole, _, own in ranks])
+        return of_positives.mean(1), np.cov(of_positives) / m + np.cov(of_negatives) / n
+
+    def use_sklearn():
+        from sklearn.metrics import roc_auc_score
+
+        return np.array([roc_auc_score(y, s) for s in scores[:few]])
+
+    def check_areas(auc):
+        assert (abs(auc - 0.76) < 0.05).all()
+        return f"first {auc[0]:.4f}"
+
+    rivals = [
+        Rival("midranks of SciPy", use_midranks, few, check),
+        Rival("scikit-learn, areas alone", use_sklearn, few, check_areas),
+    ]
+    size = f"{models} models, {n:,} scores each"
+    return Job("auc_covariance", size, models, "models", run, check, lambda: np.sort(scores), "sort", rivals)
 
 
 def _errors(*, small: bool) -> Job:

@@ -417,6 +417,13 @@ def _score_areas() -> None:
     cmfast.metrics.roc_auc(_labels() > 0, np.arange(WARM_SAMPLES))
 
 
+def _auc_covariance() -> None:
+    """Call functions that compile the kernels of op ``auc_covariance``."""
+    for dtype, weight in product(FLOATS, (None, _labels() + 1)):
+        scores = np.stack([np.arange(WARM_SAMPLES, dtype=dtype)] * 2)
+        cmfast.uncertainty.auc_covariance(_labels() > 0, scores, sample_weight=weight)
+
+
 def _least_cost() -> None:
     """Call functions that compile the kernels of op ``least_cost``."""
     cmfast.metrics.least_cost(_labels() > 0, np.arange(WARM_SAMPLES), [[0, 1], [1, 0]])
@@ -574,6 +581,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "threshold_matrices": _threshold_matrices,
     "score_areas": _score_areas,
     "least_cost": _least_cost,
+    "auc_covariance": _auc_covariance,
     "resample": _resample,
     "cell_errors": lambda: cmfast.uncertainty.standard_error(_matrix(np.int64), of="bi"),
     "cluster_cell_errors": _clusters(cmfast.uncertainty.standard_error, of="bi"),

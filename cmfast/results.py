@@ -20,6 +20,7 @@ from cmfast.metrics._margins import Margins
 from cmfast.metrics._report import ClassificationReport
 from cmfast.normalizing import TargetEstimate
 from cmfast.scaling import ScalingResult
+from cmfast.uncertainty._areas import AucCovariance
 from cmfast.uncertainty._compare_many import Comparisons
 from cmfast.uncertainty._comparison import Comparison, ComparisonsByMetric
 from cmfast.uncertainty._equivalence import Equivalence
@@ -43,6 +44,7 @@ else:
 
 
 __all__ = [
+    "AucCovariance",
     "BalanceResult",
     "Certificate",
     "ClassificationReport",

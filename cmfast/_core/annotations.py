@@ -85,6 +85,7 @@ OnFailure: TypeAlias = FailurePolicy | None  # None: as cmfast.config says
 Ignored: TypeAlias = int | str | Sequence[int] | Sequence[str] | None
 Progress: TypeAlias = bool | Callable[[int, int], object] | None
 IntervalMethod: TypeAlias = Literal["bca", "percentile", "basic", "normal", "wilson", "posterior"]
+AreaMethod: TypeAlias = Literal["logit", "normal"]
 Method: TypeAlias = Literal["all", "row", "true", "col", "pred", "bi"]
 Solver: TypeAlias = Literal["auto", "newton", "sinkhorn"]
 Empty: TypeAlias = Literal["nan", "drop"]

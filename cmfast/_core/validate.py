@@ -214,6 +214,14 @@ def same_shape(**arrays: Any) -> tuple[int, ...]:
     return one_shape(**{name: shape_of(array) for name, array in arrays.items() if array is not None})
 
 
+def share(name: str, value: object) -> float:
+    """Return `value` as a float strictly between 0 and 1."""
+    found = number(name, value)
+    if not 0.0 < found < 1.0:
+        refuse(name, "between 0 and 1", value)
+    return found
+
+
 def one_shape(**shapes: tuple[int, ...]) -> tuple[int, ...]:
     """Validate that all shapes are equal and return it."""
     if len(set(shapes.values())) > 1:

@@ -104,11 +104,11 @@ def threshold_matrices(
     validate.flag("drop_ties", drop_ties)
     if drop_ties and caller.is_task():
         validate.refuse("drop_ties", "False with Dask arrays, whose size has to be known", "True")
-    arrays = _adopt_scores(y_true, y_score, sample_weight, pos_label, on_failure)
+    arrays = adopt_scores(y_true, y_score, sample_weight, pos_label, on_failure)
     if drop_ties and len(dispatch.shape_of(arrays[0])) > 1:
         validate.refuse("y_score", "one row of shape (n,) with drop_ties=True", f"shape {dispatch.shape_of(arrays[0])}")
     thresholds, matrices, status = dispatch.call("threshold_matrices", *arrays)
-    failures.report(status, on_failure, failed=FAILED, why=partial(_explain_bad_row, arrays))
+    failures.report(status, on_failure, failed=FAILED, why=partial(explain_bad_row, arrays))
     if drop_ties:
         thresholds, matrices = adapter(thresholds).evaluate(_drop_repeated, thresholds, matrices)
     return ThresholdMatrices(thresholds, matrices)
@@ -121,10 +121,13 @@ def _drop_repeated(thresholds: Any, matrices: Any) -> tuple[Any, Any]:
     return thresholds[keep], matrices[keep]
 
 
-def _adopt_scores(
-    y_true: Array, y_score: Array, weight: Array | None, pos_label: object, on_failure: object
+def adopt_scores(
+    y_true: Array, y_score: Array, weight: Array | None, pos_label: object, on_failure: object, *, models: bool = False
 ) -> list[Any]:
-    """Validate and return scores, labels as 0 and 1, and weights, in one array library."""
+    """Validate and return scores, labels as 0 and 1, and weights, in one array library.
+
+    With `models`, scores have one more axis before the last.
+    """
     on_failure = validate.on_failure(on_failure)
     if pos_label is not None and caller.is_task():
         validate.refuse("pos_label", "None with Dask arrays; pass (y_true == label)", validate.format_value(pos_label))
@@ -147,9 +150,14 @@ def _adopt_scores(
     elif isinstance(pos_label, str):
         validate.refuse("pos_label", "an integer as y_true", validate.format_value(pos_label), TypeError)
     validate.integer(y_true=y_true)
-    if not validate.same_shape(y_true=y_true, y_score=y_score, sample_weight=weight):
+    shapes = {"y_true": dispatch.shape_of(y_true), "y_score": dispatch.shape_of(y_score)}
+    if models:
+        if len(shapes["y_score"]) < 2:
+            validate.refuse("y_score", "of shape (..., K, n), a row for each model", f"shape {shapes['y_score']}")
+        shapes["y_score without its models"] = (*shapes["y_score"][:-2], shapes.pop("y_score")[-1])
+    weights = {} if weight is None else {"sample_weight": dispatch.shape_of(weight)}
+    if not validate.one_shape(**shapes, **weights):
         validate.refuse("y_score", "of shape (..., n)", "shape ()")
-    shapes = {name: dispatch.shape_of(array) for name, array in (("y_true", y_true), ("y_score", y_score))}
     doubt = validate.samples_last(sized=True, **shapes)
     if doubt is not None:
         failures.warn_diagnostic(doubt)
@@ -171,7 +179,7 @@ def _refuse_absent(pos_label: object, labels: list[Any]) -> NoReturn:
     )
 
 
-def _explain_bad_row(arrays: list[Any], index: tuple[int, ...]) -> str:
+def explain_bad_row(arrays: list[Any], index: tuple[int, ...]) -> str:
     """Return a text that says why the row of scores at `index` was left out."""
     score, y, *weight = (adapter(array).entry(array, index) for array in arrays if array is not None)
     wrong = np.flatnonzero((y < -1) | (y > 1))
@@ -200,9 +208,9 @@ def _check_argument_order(y_score: Array, y_true: Array) -> None:
 
 def _compute_curve(names: list[MetricName], undefined: Any, *args: Any) -> tuple[Any, ...]:
     """Return the thresholds and the metrics `names` at each."""
-    arrays, on_failure = _adopt_scores(*args), args[-1]
+    arrays, on_failure = adopt_scores(*args), args[-1]
     thresholds, matrices, status = dispatch.call("threshold_matrices", *arrays)
-    failures.report(status, on_failure, failed=FAILED, why=partial(_explain_bad_row, arrays))
+    failures.report(status, on_failure, failed=FAILED, why=partial(explain_bad_row, arrays))
     return (thresholds, *compute(matrices, names, undefined=undefined, on_failure="ignore").values())
 
 
@@ -295,9 +303,9 @@ def precision_recall(
 
 def _compute_area(which: int, *args: Any) -> Any:
     """Return area 0 (ROC AUC) or 1 (average precision) of each row of scores."""
-    arrays = _adopt_scores(*args)
+    arrays = adopt_scores(*args)
     *areas, status = dispatch.call("score_areas", *arrays)
-    failures.report(status, args[-1], failed=FAILED, why=partial(_explain_bad_row, arrays))
+    failures.report(status, args[-1], failed=FAILED, why=partial(explain_bad_row, arrays))
     return areas[which]
 
 
@@ -457,7 +465,7 @@ def least_cost(
     (0.4, 1.0)
     """
     table = validate_costs(cost)
-    arrays = _adopt_scores(y_true, y_score, sample_weight, pos_label, on_failure)
+    arrays = adopt_scores(y_true, y_score, sample_weight, pos_label, on_failure)
     *found, status = dispatch.call("least_cost", *arrays, cost=table)
-    failures.report(status, on_failure, failed=FAILED, why=partial(_explain_bad_row, arrays))
+    failures.report(status, on_failure, failed=FAILED, why=partial(explain_bad_row, arrays))
     return LeastCost(*found)

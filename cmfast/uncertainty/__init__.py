@@ -1,5 +1,6 @@
 """Uncertainty of confusion matrices and metrics: standard errors, intervals, posteriors, comparisons of classifiers."""
 
+from cmfast.uncertainty._areas import auc_covariance
 from cmfast.uncertainty._compare import compare
 from cmfast.uncertainty._compare_many import compare_many
 from cmfast.uncertainty._equivalence import equivalence
@@ -11,6 +12,7 @@ from cmfast.uncertainty._symmetry_tests import bowker, mcnemar, stuart_maxwell
 
 __all__ = [
     "PairedCounts",
+    "auc_covariance",
     "bowker",
     "compare",
     "compare_many",

@@ -14,8 +14,16 @@ from cmfast.kernels.shared.uncertainty import add_cells, compute_acceleration
 from cmfast.metrics import _evaluate, _plan
 from cmfast.metrics._names import MetricName, Names
 from cmfast.uncertainty import _paired_replicates, _permutations, _replicate_statistics
+from cmfast.uncertainty._areas import accept_scores
 from cmfast.uncertainty._caveats import warn_of_few_clusters, warn_of_few_swaps
-from cmfast.uncertainty._comparison import Comparison, ComparisonsByMetric
+from cmfast.uncertainty._compare_areas import compare_areas
+from cmfast.uncertainty._comparison import (
+    FIELDS,
+    Comparison,
+    ComparisonsByMetric,
+    compute_normal_interval,
+    summarize_errors,
+)
 from cmfast.uncertainty._from_labels import accept_pairs_of_labels
 from cmfast.uncertainty._paired_counts import PairedCounts
 from cmfast.uncertainty._symmetry_tests import check_paired
@@ -83,7 +91,9 @@ def compare(
     num_threads: int | None = ...,
 ) -> ComparisonsByMetric: ...
 @overload
-def compare(y_true: Array, y_a: Array, y_b: Array, names: MetricName, /, **options: Any) -> Comparison: ...
+def compare(
+    y_true: Array, y_a: Array, y_b: Array, names: MetricName | Literal["roc_auc"], /, **options: Any
+) -> Comparison: ...
 @overload
 def compare(y_true: Array, y_a: Array, y_b: Array, names: Names = ..., /, **options: Any) -> ComparisonsByMetric: ...
 @overload
@@ -92,6 +102,7 @@ def compare(table: Any, names: MetricName, /, *, y_true: str, y_a: str, y_b: str
 def compare(
     table: Any, names: Names = ..., /, *, y_true: str, y_a: str, y_b: str, **options: Any
 ) -> ComparisonsByMetric: ...
+@accept_scores(compare_areas, 3, ("method", "test", "confidence_level", "pos_label", "num_threads"))
 @accept_pairs_of_labels(clusters=True)
 @explain_options
 @accept_delayed
@@ -117,13 +128,16 @@ def compare(
         Paired predictions of both. With clusters, clusters are resampled and swapped instead of samples. Or, in its
         place, three arrays of labels: ``compare(y_true, y_a, y_b, names)``, as for :func:`paired_counts`; or a table,
         as for :func:`cmfast.by`, and its columns: ``compare(table, names, y_true="label", y_a="new", y_b="old")``. Of
-        both, `clusters` is the cluster of each sample, an array or a column. Lazy columns give a Delayed.
+        both, `clusters` is the cluster of each sample, an array or a column. Lazy columns give a Delayed. For
+        areas under ROC curves, labels and two arrays of scores, shape (n,): ``compare(y_true, s_a, s_b, "roc_auc")``.
     names : str or list of str
-        As for :func:`cmfast.metrics.compute`.
+        As for :func:`cmfast.metrics.compute`, or "roc_auc", alone.
     method : {"bca", "percentile", "basic", "normal", "delta"}
         Method of the interval: bias-corrected and accelerated bootstrap; quantiles of the replicates; the quantiles
         reflected at the difference; normal interval with the standard error of the replicates; normal interval with
-        the standard error of the delta method, without resampling.
+        the standard error of the delta method, without resampling. "roc_auc" has "delta" alone, by
+        :func:`auc_covariance`, with the test "interval", and takes besides `confidence_level`, `pos_label` and
+        `num_threads`.
     test : {"permutation", "interval"}
         Source of the p-value: a paired permutation test, which swaps both predictions of a sample (or cluster) in
         which they differ; or the interval, where p is the smallest significance level that excludes 0. The second is
@@ -138,7 +152,7 @@ def compare(
         Value of a 0/0, as for :func:`cmfast.metrics.compute`. With "nan" or "strict" undefined replicates are left
         out and counted.
     pos_label : {1, 0}, optional
-        The positive one of two classes, for binary names; default: 1.
+        The positive one of two classes, for binary names; default: 1. For "roc_auc" any label.
     num_threads : int, optional
         Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
@@ -201,6 +215,15 @@ def compare(
     >>> b = np.where(hard | (rng.random(1000) < 0.05), 0, y)
     >>> uncertainty.compare(y, a, b, "accuracy")
     <Comparison: accuracy +0.0290 [+0.0200, +0.0410], p 3.73e-09: the first is higher>
+
+    Areas under the ROC curves of two scores, DeLong's test:
+
+    >>> truth = rng.integers(0, 2, 500)
+    >>> good, noisy = (
+    ...     truth + spread * rng.normal(size=500) for spread in (1, 2)
+    ... )
+    >>> uncertainty.compare(truth, good, noisy, "roc_auc").verdict()
+    'the first is higher'
     """
     check_paired(T)
     warn_of_order([T._held.axis], names)
@@ -220,7 +243,7 @@ def compare_pair(T: PairedCounts, wanted: tuple[str, ...], options: CompareOptio
     method, test, confidence_level, n_resamples, rng, undefined, pos_label, num_threads = options
     validate.choice("method", method, get_args(CompareMethod))
     validate.choice("test", test, get_args(CompareTest))
-    confidence_level = validate_share("confidence_level", confidence_level)
+    confidence_level = validate.share("confidence_level", confidence_level)
     n_resamples = validate.count("n_resamples", n_resamples, least=2)
     _evaluate.check_options(undefined, "warn")
     num_threads = validate.num_threads(num_threads)
@@ -229,14 +252,6 @@ def compare_pair(T: PairedCounts, wanted: tuple[str, ...], options: CompareOptio
     seed, seed_of_swaps = (int(generator.integers(2**63)) for _ in range(2))
     request = _Request(layout, method, test, confidence_level, n_resamples, seed, seed_of_swaps, num_threads)
     return _compare_units(T, wanted, request)
-
-
-def validate_share(name: str, value: Any) -> float:
-    """Return `value` as a float strictly between 0 and 1."""
-    number = validate.number(name, value)
-    if not 0.0 < number < 1.0:
-        validate.refuse(name, "between 0 and 1", value)
-    return number
 
 
 def _compare_units(T: PairedCounts, wanted: tuple[str, ...], request: _Request) -> list[Comparison]:
@@ -279,7 +294,7 @@ def _compare_by_delta(
     clustered, threads = T.n_clusters is not None, request.num_threads
     plan = request.layout.plan
     errors = _paired_replicates.compute_delta_errors(units, T._home, plan, len(T.labels), threads, clustered=clustered)
-    return [_summarize_errors(*pair, request.confidence_level) for pair in zip(both, errors, strict=True)]
+    return [summarize_errors(*pair, request.confidence_level) for pair in zip(both, errors, strict=True)]
 
 
 def _compare_by_bootstrap(
@@ -322,9 +337,6 @@ def _build_comparison(
     )
 
 
-FIELDS = ("first", "second", "difference", "low", "high", "p_value", "probability", "standard_error", "n_undefined")
-
-
 def stack_matrices(T: PairedCounts) -> np.ndarray:
     """Return both confusion matrices of every group, shape (2, G, C, C), on the host."""
     M = np.stack([adapter(side).to_host(side) for side in (T.first, T.second)])
@@ -358,7 +370,7 @@ def _summarize_replicates(
         replicates, request.method, request.confidence_level, request.num_threads
     )
     if request.method == "normal":
-        low, high, p = _compute_normal_interval(estimate, error, request.confidence_level)
+        low, high, p = compute_normal_interval(estimate, error, request.confidence_level)
     else:
         p = _replicate_statistics.compute_p_value(replicates, request.method)
     fields = (
@@ -372,32 +384,6 @@ def _summarize_replicates(
         request.n_resamples - replicates.n,
     )
     return dict(zip(FIELDS, fields, strict=True))
-
-
-def _summarize_errors(both: np.ndarray, error: np.ndarray, confidence_level: float) -> dict[str, np.ndarray]:
-    """Return the fields of a comparison from standard errors, by a normal distribution."""
-    from scipy.special import ndtr
-
-    with np.errstate(invalid="ignore"):
-        estimate = both[0] - both[1]
-    low, high, p = _compute_normal_interval(estimate, error, confidence_level)
-    above = np.where(error > 0.0, ndtr(estimate / np.where(error > 0.0, error, 1.0)), (np.sign(estimate) + 1.0) / 2.0)
-    above = np.where(np.isnan(error), np.nan, above)
-    fields = (*both, estimate, low, high, p, above, error, np.zeros(estimate.shape, np.int64))
-    return dict(zip(FIELDS, fields, strict=True))
-
-
-def _compute_normal_interval(
-    estimate: np.ndarray, error: np.ndarray, confidence_level: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return low end, high end and two-sided p-value of a normal approximation."""
-    from scipy.special import ndtr, ndtri
-
-    half = ndtri((1.0 + confidence_level) / 2.0) * error
-    still = np.where(estimate == 0.0, 1.0, 0.0)
-    with np.errstate(invalid="ignore"):
-        p = np.where(error > 0.0, 2.0 * ndtr(-np.abs(estimate) / np.where(error > 0.0, error, 1.0)), still)
-        return estimate - half, estimate + half, np.where(np.isnan(error), np.nan, p)
 
 
 def _compute_accelerations(

@@ -11,6 +11,7 @@ from cmfast.kernels.loading import load
 
 OPTIONS = ("confidence_level", "method", "test", "axes")  # the last fields, which are not arrays
 DECIDES = "the test decides"  # appended if the interval and the test contradict each other
+FIELDS = ("first", "second", "difference", "low", "high", "p_value", "probability", "standard_error", "n_undefined")
 MOST_NAMED = 4  # metrics up to which a repr names each
 PLURALS = {"group": "groups", "class": "classes"}
 
@@ -44,7 +45,8 @@ class Comparison(NamedTuple):
     n_undefined : array of int64
         Replicates left out because the metric of one classifier is undefined.
     n_discordant : array of int64
-        Samples in which the two differ; or clusters, except those whose differences cancel, which no swap changes.
+        Samples in which the two differ; or clusters, except those whose differences cancel, which no swap changes. For
+        areas: samples that the two rank differently.
     confidence_level : float
         Level of the interval.
     method : str
@@ -239,3 +241,29 @@ class ComparisonsByMetric(dict[str, Comparison]):
             The display, drawn. The figure is not shown.
         """
         return load("cmfast.display").ComparisonDisplay.from_comparisons(self).plot(ax=ax)
+
+
+def summarize_errors(both: np.ndarray, error: np.ndarray, confidence_level: float) -> dict[str, np.ndarray]:
+    """Return the fields of a comparison from standard errors, by a normal distribution."""
+    from scipy.special import ndtr
+
+    with np.errstate(invalid="ignore"):
+        estimate = both[0] - both[1]
+    low, high, p = compute_normal_interval(estimate, error, confidence_level)
+    above = np.where(error > 0.0, ndtr(estimate / np.where(error > 0.0, error, 1.0)), (np.sign(estimate) + 1.0) / 2.0)
+    above = np.where(np.isnan(error), np.nan, above)
+    fields = (*both, estimate, low, high, p, above, error, np.zeros(estimate.shape, np.int64))
+    return dict(zip(FIELDS, fields, strict=True))
+
+
+def compute_normal_interval(
+    estimate: np.ndarray, error: np.ndarray, confidence_level: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return low end, high end and two-sided p-value of a normal approximation."""
+    from scipy.special import ndtr, ndtri
+
+    half = ndtri((1.0 + confidence_level) / 2.0) * error
+    still = np.where(estimate == 0.0, 1.0, 0.0)
+    with np.errstate(invalid="ignore"):
+        p = np.where(error > 0.0, 2.0 * ndtr(-np.abs(estimate) / np.where(error > 0.0, error, 1.0)), still)
+        return estimate - half, estimate + half, np.where(np.isnan(error), np.nan, p)

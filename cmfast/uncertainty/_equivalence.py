@@ -11,7 +11,7 @@ from cmfast._core.lazy import accept_delayed
 from cmfast.kernels.loading import load
 from cmfast.metrics import _plan
 from cmfast.metrics._names import MetricName
-from cmfast.uncertainty._compare import compare, find_positive, stack_matrices, validate_share
+from cmfast.uncertainty._compare import compare, find_positive, stack_matrices
 from cmfast.uncertainty._from_labels import accept_pairs_of_labels
 from cmfast.uncertainty._paired_counts import PairedCounts
 from cmfast.uncertainty._paired_replicates import list_units
@@ -192,7 +192,7 @@ def equivalence(
     if not isinstance(given, str) or _plan.is_group(given):
         validate.refuse("name", "one metric", validate.format_value(name), TypeError)
     _plan.resolve_names(name, "name")
-    margin, confidence_level = validate.positive("margin", margin), validate_share("confidence_level", confidence_level)
+    margin, confidence_level = validate.positive("margin", margin), validate.share("confidence_level", confidence_level)
     if confidence_level <= 0.5:
         validate.refuse("confidence_level", "above 0.5", confidence_level)
     options: dict[str, Any] = {"undefined": undefined, "pos_label": pos_label}

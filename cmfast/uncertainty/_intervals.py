@@ -8,7 +8,7 @@ import numpy as np
 
 from cmfast._core import dispatch, validate
 from cmfast._core.adapters import adapter
-from cmfast._core.annotations import Array, IntervalMethod, Label, OnFailure, Undefined
+from cmfast._core.annotations import AreaMethod, Array, IntervalMethod, Label, OnFailure, Undefined
 from cmfast._core.lazy import accept_dask_arrays
 from cmfast._core.usual_options import explain_options
 from cmfast.kernels.shared.metrics import Total
@@ -16,6 +16,7 @@ from cmfast.metrics import _evaluate, _plan
 from cmfast.metrics._catalogue import GROUPS, Form, find_form
 from cmfast.metrics._margins import margins
 from cmfast.uncertainty import _clusters, _normalized_cells
+from cmfast.uncertainty._areas import accept_scores, compute_interval
 from cmfast.uncertainty._caveats import SHARE_OF, warn_of_caveats, warn_of_few_clusters
 from cmfast.uncertainty._from_labels import accept_labels
 from cmfast.uncertainty._invalid_counts import mask_failed, report_invalid
@@ -39,7 +40,7 @@ def interval(
     /,
     *,
     of: Of = ...,
-    method: IntervalMethod | None = ...,
+    method: IntervalMethod | AreaMethod | None = ...,
     confidence_level: float = ...,
     scheme: IntervalScheme = ...,
     clusters: Any = ...,
@@ -55,6 +56,7 @@ def interval(
 ) -> Any: ...
 @overload
 def interval(y_true: Array, y_pred: Array, names: Any = ..., /, **options: Any) -> Any: ...
+@accept_scores(compute_interval, 2, ("method", "confidence_level", "pos_label", "on_failure", "num_threads"))
 @accept_labels
 @explain_options
 def interval(
@@ -63,7 +65,7 @@ def interval(
     /,
     *,
     of: Of = "metrics",
-    method: IntervalMethod | None = None,
+    method: IntervalMethod | AreaMethod | None = None,
     confidence_level: float = 0.95,
     scheme: IntervalScheme = "multinomial",
     clusters: Any = False,
@@ -85,14 +87,15 @@ def interval(
         Rows are the truth. Counts; or any shares of them if `n` is given. In its place two arrays of labels may stand,
         as for :meth:`cmfast.ConfusionCounts.update`: ``interval(y_true, y_pred, names)``; or a table, as for
         :func:`cmfast.by`, and its columns: ``interval(table, names, y_true="label", y_pred="guess")``. Labels of
-        Dask, and its DataFrame, give a Delayed.
+        Dask, and its DataFrame, give a Delayed. For the area under the ROC curve, labels and scores, as for
+        :func:`cmfast.metrics.roc_auc`: ``interval(y_true, y_score, "roc_auc")``.
     names : str or list of str, optional
-        As for :func:`cmfast.metrics.compute`.
+        As for :func:`cmfast.metrics.compute`, or "roc_auc", alone.
     of : {"metrics", "all", "row", "true", "col", "pred", "bi"}
         Target: metrics, or the cells of the matrix that :func:`cmfast.normalize` returns; then leave `names` out.
-    method : {"bca", "percentile", "basic", "normal", "wilson", "posterior"}
+    method : {"bca", "percentile", "basic", "normal", "wilson", "posterior", "logit"}
         Method (see Notes); default: "bca", or "percentile" with "dirichlet" and for cells, which have neither "wilson"
-        nor "posterior".
+        nor "posterior". "roc_auc" has "logit", the default, and "normal".
     confidence_level : float
         Nominal coverage of the intervals.
     scheme : {"multinomial", "rows", "dirichlet"}
@@ -117,7 +120,7 @@ def interval(
     undefined : {"present", "nan", "strict", "zero", "one"} or float
         Value of a 0/0 in every replicate, as for :func:`cmfast.metrics.compute`.
     pos_label : {1, 0}, optional
-        The positive one of two classes, for binary names; default: 1.
+        The positive one of two classes, for binary names; default: 1. For "roc_auc" any label.
     on_failure : {"warn", "raise", "ignore"}, optional
         What to do about matrices with bad values (see Notes).
         Default: as :func:`cmfast.config` says, first "warn".
@@ -143,8 +146,8 @@ def interval(
         five samples carry the variance of a metric (four for "bca", nine for "basic"), as when errors, or errors far
         from the diagonal, are rare; few samples are correct, wrong or of a class in an average; `min_recall` of classes
         with similar recalls; replicates that are not centred on the estimate, as for an average over many small
-        classes. The message names a better method. With clusters: only fewer than twelve clusters. Never if
-        `on_failure` is "ignore".
+        classes. The message names a better method. With clusters: only fewer than twelve clusters. For "roc_auc": a
+        standard error of 0. Never if `on_failure` is "ignore".
 
     Notes
     -----
@@ -157,6 +160,11 @@ def interval(
       complements). Accurate with few samples and near 0 and 1 too, unlike a bootstrap: with 5 of 5 correct, no
       replicate is below 1.
     - "posterior": quantiles of the metric over draws of the cell probabilities from their Dirichlet posterior.
+    - "logit": for "roc_auc", the logarithm of the odds ``auc / (1 - auc)`` +- a multiple of its standard error, turned
+      back into an area. It stays between 0 and 1. "normal" does not; it is the area +- a multiple of the standard
+      error. Both rest on DeLong's variance (:func:`auc_covariance`).
+
+    "roc_auc" takes `method`, `confidence_level`, `pos_label`, `on_failure` and `num_threads`.
 
     With clusters "bca" leaves out one cluster at a time (for cells: uses the influence of each cluster), and "normal"
     uses :func:`standard_error` with `clusters`; "wilson" and "posterior" assume independent samples and are refused.
@@ -212,12 +220,19 @@ def interval(
     ... )
     >>> round(float(by_patient.low), 2), round(float(by_patient.high), 2)
     (0.69, 0.9)
+
+    The area under the ROC curve, from scores:
+
+    >>> uncertainty.interval(
+    ...     [1, 1, 1, 0, 0, 0], [0.9, 0.8, 0.3, 0.5, 0.2, 0.1], "roc_auc"
+    ... )
+    <Interval: estimate 0.889, low 0.261, high 0.995, standard_error 0.157>
     """
     validate.choice("of", of, OFS)
     if of != "metrics" and names is not None:
         validate.refuse("names", f"left out with of={of!r}", validate.format_value(names))
     method = _resolve_method(method, of, scheme, n)
-    confidence_level = _validate_level(confidence_level)
+    confidence_level = validate.share("confidence_level", confidence_level)
     wanted = _plan.resolve_names(names)
     n_resamples = validate.count("n_resamples", n_resamples)
     generator = validate.generator(rng)
@@ -472,14 +487,6 @@ def _warn_of_few_clusters(parts: _clusters.ClusterAxis | None, n: int | None, on
     """Warn if the number of clusters is too small for nominal coverage."""
     if parts is not None and parts.clustered and on_failure != "ignore":
         warn_of_few_clusters(_clusters.count_effective_clusters(parts, n))
-
-
-def _validate_level(confidence_level: Any) -> float:
-    """Return `confidence_level` as a float strictly between 0 and 1."""
-    value = validate.number("confidence_level", confidence_level)
-    if not 0.0 < value < 1.0:
-        validate.refuse("confidence_level", "between 0 and 1", confidence_level)
-    return value
 
 
 def _resolve_prior(prior: Any, C: int) -> np.ndarray:

@@ -289,7 +289,56 @@ def _carried():
     yield Case("float32", (counts.astype(np.float32),), {"names": names[:3]})
 
 
+def _scores():
+    rng = np.random.default_rng(42)
+    s, y = rng.normal(size=(2, 3, 31)), rng.integers(0, 2, (2, 31))
+    w = rng.integers(0, 9, y.shape)
+    coarse = np.round(s * 2) / 2
+    yield Case("one-model", (s[0, :1], y[0]))
+    yield Case("models", (s[0], y[0]))
+    yield Case("batch", (s, y))
+    yield Case("two-axes", (s[:, np.newaxis], y[:, np.newaxis]))
+    yield Case("ties", (coarse, y))
+    yield Case("all-equal", (s * 0, y))
+    yield Case("integers", (rng.integers(-3, 4, s.shape), y))
+    yield Case("bool-labels", (s, y == 1))
+    yield Case("minus-one", (coarse, 2 * y - 1))
+    yield Case("float32", (s.astype(np.float32), y))
+    yield Case("float16", (s.astype(np.float16), y))
+    yield Case("weights", (coarse, y), {"sample_weight": w / 4})
+    yield Case("weights-int", (s, y), {"sample_weight": w})
+    yield Case("weights-float32", (coarse[0], y[0]), {"sample_weight": w[0].astype(np.float32)})
+    yield Case("weights-of-a-class-zero", (s, y), {"sample_weight": w * y})
+    yield Case("positive-7", (s, 7 * y + 3), {"pos_label": 10})
+    # Leading digits do not tell the order: of few scores, of many, and of ties among them.
+    far = 1.0 + np.round(s * 9) * 2.0**-52
+    far[..., 0], far[..., 1] = np.inf, -np.inf
+    yield Case("close-beside-infinite", (far, y))
+    close = 1.0 + np.round(rng.normal(size=(2, 90)) * 40) * 2.0**-52
+    close[:, 0], close[:, 1] = 1e300, -5e-324
+    yield Case("many-close", (close, rng.integers(0, 2, 90)))
+    yield Case("many-close-weights", (close, np.arange(90) % 2), {"sample_weight": rng.integers(0, 5, 90) / 2})
+    zeros = np.where(rng.random((2, 70)) < 0.5, 0.0, -0.0)
+    zeros[:, 5:9] = [5e-324, -5e-324, np.inf, -np.inf]
+    yield Case("zeros-of-both-signs", (zeros, np.arange(70) % 3 == 0))
+    yield Case("several-blocks-of-models", (rng.random((11, 40)), rng.integers(0, 2, 40)))
+    yield Case("separated", (s[0] + 99 * y[0], y[0]))
+    yield Case("one-positive", (s[0], np.arange(31) == 4))
+    yield Case("no-positive", (s[0], y[0] * 0))
+    yield Case("two-samples", (s[0, :, :2], np.array([0, 1])))
+    yield Case("no-samples", (s[:, :, :0], y[:, :0]))
+    yield Case("no-models", (s[:, :0], y))
+    yield Case("batch-of-none", (s[:0], y[:0]))
+    bad, wrong, no_number, negative = s.copy(), y.copy(), w / 4, w / 4
+    bad[0, 1, 5], wrong[1, 30], no_number[1, 3], negative[0, 0] = np.nan, 2, np.nan, -1
+    yield Case("nan", (bad, y), fails=True)
+    yield Case("label-2", (s, wrong), fails=True)
+    yield Case("weights-nan", (s, y), {"sample_weight": no_number}, fails=True)
+    yield Case("weights-negative", (s, y), {"sample_weight": negative}, fails=True)
+
+
 CASES = {
+    "auc_covariance": list(_scores()),
     "carrying_samples": list(_carried()),
     "cell_errors": list(_cells()),
     "cluster_cell_errors": list(_cells_of_clusters()),

@@ -232,6 +232,7 @@ def test_options_of_one_method(name):
 
 # What needs results to be called; and what learns from its arrays what an option may be.
 OF_RESULTS = (
+    "AucCovariance",
     "CellCounts",
     "CellAccumulator",
     "ConfusionCounts.",
@@ -372,6 +373,7 @@ WITH_THEM |= {"metrics.multilabel": ("y_true", "y_pred")}
 WITH_THEM |= {"conformal.scores": ("y", "u"), "conformal.prediction_sets": ("q", "u", "groups")}
 OF_SCORES = ("threshold_matrices", "roc", "precision_recall", "roc_auc", "average_precision", "least_cost")
 WITH_THEM |= {f"metrics.{name}": ("y_true", "sample_weight") for name in OF_SCORES}
+WITH_THEM |= {"uncertainty.auc_covariance": ("y_true", "sample_weight")}
 
 
 def spoilt(array):

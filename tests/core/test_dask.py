@@ -23,7 +23,7 @@ OTHERWISE = {
     "confusion_matrix", "contingency.learning_path", "metrics.multilabel", "metrics.threshold_matrices", "metrics.roc",
     "metrics.precision_recall", "metrics.roc_auc", "metrics.average_precision", "metrics.least_cost",
     "conformal.scores", "conformal.prediction_sets", "conformal.score_histogram", "ipf_nd", "ipf_cells", "rake",
-    "balance", "support_nd", "round_to_margins",
+    "balance", "support_nd", "round_to_margins", "uncertainty.auc_covariance",
 }  # fmt: skip
 BATCHES = [
     name for name, entry in ENTRIES.items() if entry.batch and name not in OTHERWISE and "Display" not in name
@@ -160,6 +160,16 @@ def test_scores_and_their_thresholds(name, chunks):
         for leaf, other in zip(leaves(found), leaves(want), strict=True):
             assert (leaf.shape, leaf.dtype) == (other.shape, other.dtype)
             assert_same_bits(leaf.compute(), other)
+    models = np.stack([score, score[::-1]], 1)
+    given = {"y_true": y, "y_score": models, "sample_weight": w}
+    some = {key: da.from_array(x, chunks=(*chunks, *x.shape[1:])) for key, x in given.items()}
+    found, want = uncertainty.auc_covariance(**some), uncertainty.auc_covariance(**given)
+    for leaf, other in zip(leaves((found, found.interval())), leaves((want, want.interval())), strict=True):
+        assert (leaf.shape, leaf.dtype) == (other.shape, other.dtype)
+        assert_same_bits(leaf.compute(), other)
+    found = uncertainty.interval(some["y_true"], da.from_array(score, chunks=(*chunks, 30)), "roc_auc")
+    for leaf, other in zip(leaves(found), leaves(uncertainty.interval(y, score, "roc_auc")), strict=True):
+        assert_same_bits(leaf.compute(), other)
     cost = [[0, 1], [3, 0]]
     found, want = metrics.least_cost(lazy(y), lazy(score), cost), metrics.least_cost(y, score, cost)
     for leaf, other in zip(leaves(found), leaves(want), strict=True):

@@ -41,7 +41,7 @@ RECORDS = {
     "WidthCurve", "CellCounts", "HtmlReport", "DiagnosticWarning", "FailureError", "FailureWarning", "TargetEstimate",
     "Hull",
     "LearningPath", "display.PathDisplay", "Sensitivity", "display.SurfaceDisplay",
-    "Interval", "Intervals", "Posterior",
+    "AucCovariance", "Interval", "Intervals", "Posterior",
     "Confusions", "Margins", "Metric", "ClassificationReport", "ThresholdMatrices",
     "Collapsed", "LeastCost", "PrecisionRecall", "Roc",
     "conformal.CcmCounts", "conformal.CoverageCounts", "PredictionSets", "conformal.ScoreHistogram",
@@ -417,6 +417,7 @@ def _make_idle_callback(make: Make) -> Callable[[int, int], None]:
     return lambda done, total: None
 
 
+TWO_SCORES = np.array([[0.5, 0.1, 0.9, 0.3], [0.2, 0.4, 0.4, 0.1]])
 NEAR = np.array([0, 0, 1]), np.array([1, 2, 2]), np.array([1.0, 2.0, 3.0])
 FRAME = pd.DataFrame({"label": TRUTH, "guess": GUESS, "site": list("abba"), "weight": 0.5})
 
@@ -463,6 +464,7 @@ OBJECTS: dict[str, Callable[[Make], Any]] = STATES | {
     "ClassificationReport": lambda make: cmfast.metrics.classification_report(make(M)),
     "Roc": _scored(cmfast.metrics.roc),
     "ThresholdMatrices": _scored(cmfast.metrics.threshold_matrices),
+    "AucCovariance": lambda make: cmfast.uncertainty.auc_covariance(make(TRUTH), make(TWO_SCORES)),
     "Comparison": _compared,
     "display.ComparisonDisplay": lambda make: cmfast.display.ComparisonDisplay.from_comparisons(_compared(make)),
     "Comparisons": _all_compared,
@@ -682,6 +684,7 @@ SPECIAL: dict[str, dict[str, Any]] = {
         "wrong": {"axes": (3, "x", [], {}, [0.5], [(0, 0)], [-1], [32])},
         "free": ("rng",),
     },
+    "uncertainty.auc_covariance": {"arrays": {"y_score": TWO_SCORES}},
     "uncertainty.resample": COUNTED_M,
     "uncertainty.posterior": COUNTED_M,
     "uncertainty.standard_error": {**COUNTED_M, "free": ("of",)},

@@ -248,6 +248,7 @@ ENTRIES: dict[str, Any] = {
         cmfast.metrics.average_precision(y, s, **{**options, "on_failure": "ignore"}),
     ),
     "least_cost": lambda s, y, cost, **options: cmfast.metrics.least_cost(y, s, cost, **options),
+    "auc_covariance": lambda s, y, **options: cmfast.uncertainty.auc_covariance(y, s, **options),
     "carrying_samples": _carrying_samples,
     "paired_errors": _paired_errors,
     "paired_replicates": _paired,

@@ -1,5 +1,6 @@
 """Replicates drawn one at a time from their streams, cells rounded one at a time in exact arithmetic."""
 
+import itertools
 import math
 from fractions import Fraction
 from functools import partial
@@ -524,7 +525,56 @@ def cluster_cell_errors(M, *, of, clusters=False, strata=None, n=None):
     return out, bends
 
 
+def auc_covariance(scores, y, *, sample_weight=None, pos_label=None, **_):
+    """Return areas, covariances and standard errors by comparing every positive sample with every negative one."""
+    *batch, K, n = scores.shape
+    auc, errors = np.full((*batch, K), math.nan), np.full((*batch, K), math.nan)
+    covariance = np.full((*batch, K, K), math.nan)
+    for index in np.ndindex(*batch):
+        labels = y[index].tolist() if pos_label is None else [int(x == pos_label) for x in y[index].tolist()]
+        w = [Fraction(1)] * n
+        if sample_weight is not None:
+            if not all(math.isfinite(x) and x >= 0 for x in sample_weight[index].tolist()):
+                continue
+            w = [Fraction(x) for x in sample_weight[index].tolist()]
+        if np.isnan(scores[index]).any() or set(labels) - {0, 1, -1}:
+            continue
+        sides = [[i for i in range(n) if (labels[i] == 1) == side] for side in (True, False)]
+        totals = [sum((w[i] for i in side), Fraction(0)) for side in sides]
+        if not all(totals) or not K:
+            continue
+        found = [_placements(scores[index][k].tolist(), sides, w, totals) for k in range(K)]
+        areas = [sum(w[i] * v for i, v in zip(sides[0], up, strict=True)) / totals[0] for up, _ in found]
+        auc[index] = [float(area) for area in areas]
+        held = [sum(w[i] > 0 for i in side) for side in sides]
+        if min(held) < 2:
+            continue
+        for k, other in itertools.product(range(K), repeat=2):
+            total = Fraction(0)
+            for side in (0, 1):
+                pairs = zip(sides[side], found[k][side], found[other][side], strict=True)
+                spread = sum(w[i] ** 2 * (a - areas[k]) * (b - areas[other]) for i, a, b in pairs)
+                total += spread / totals[side] ** 2 * Fraction(held[side], held[side] - 1)
+            covariance[(*index, k, other)] = float(total)
+        errors[index] = np.sqrt(np.diagonal(covariance[index]))
+    return auc, covariance, errors
+
+
+def _placements(scores, sides, w, totals):
+    """Return the weighted shares of negatives below each positive sample, and of positives above each negative one."""
+
+    def wins(high, low):
+        return Fraction((scores[high] > scores[low]) + (scores[high] >= scores[low]), 2)
+
+    up, down = sides
+    return (
+        [sum(w[j] * wins(i, j) for j in down) / totals[1] for i in up],
+        [sum(w[i] * wins(i, j) for i in up) / totals[0] for j in down],
+    )
+
+
 ORACLES = {
+    "auc_covariance": auc_covariance,
     "cell_errors": cell_errors,
     "cluster_cell_errors": cluster_cell_errors,
     "cluster_replicates": cluster_replicates,

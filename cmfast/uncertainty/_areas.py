@@ -1,0 +1,289 @@
+"""Areas under ROC curves of several models on the same samples, their covariances by DeLong, and intervals."""
+
+import math
+from collections.abc import Callable
+from functools import partial, wraps
+from statistics import NormalDist
+from typing import Any, Generic, NamedTuple, TypeVar, get_args, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cmfast._core import bad_values, dispatch, failures, result_repr, validate
+from cmfast._core.adapters import adapter
+from cmfast._core.annotations import AreaMethod, Array, ArrayT, DeviceT, OnFailure
+from cmfast._core.lazy import accept_dask_arrays
+from cmfast.metrics._thresholds import adopt_scores, explain_bad_row
+from cmfast.uncertainty._results import Interval, normal_interval
+
+R = TypeVar("R")
+AREA = "roc_auc"  # the name of the area among metrics
+FAILED = "elements without areas"
+
+
+@result_repr.add_repr
+class AucCovariance(NamedTuple, Generic[ArrayT]):
+    """Areas under the ROC curves of K models on the same samples, with their covariances.
+
+    Attributes
+    ----------
+    auc : array of float64, shape (..., K)
+        Area of each model.
+    covariance : array of float64, shape (..., K, K)
+        Covariances of the areas by DeLong's method.
+    standard_error : array of float64, shape (..., K)
+        Square roots of the variances.
+    """
+
+    auc: ArrayT
+    covariance: ArrayT
+    standard_error: ArrayT
+
+    def interval(self, *, method: AreaMethod = "logit", confidence_level: float = 0.95) -> Interval:
+        """Compute a confidence interval of the area of each model.
+
+        Parameters
+        ----------
+        method : {"logit", "normal"}
+            As for :func:`cmfast.uncertainty.interval` of scores.
+        confidence_level : float
+            Nominal coverage of the intervals.
+
+        Returns
+        -------
+        Interval
+            Arrays of shape (..., K).
+
+        Warns
+        -----
+        DiagnosticWarning
+            A standard error is 0, so that the interval has no width.
+
+        Examples
+        --------
+        >>> from cmfast import uncertainty
+        >>> y, a, b = (
+        ...     [1, 1, 1, 0, 0, 0],
+        ...     [0.9, 0.8, 0.3, 0.5, 0.2, 0.1],
+        ...     [0.7, 0.9, 0.4, 0.6, 0.5, 0.2],
+        ... )
+        >>> uncertainty.auc_covariance(y, [a, b]).interval().low.round(2).tolist()
+        [0.26, 0.17]
+        """
+        validate.choice("method", method, get_args(AreaMethod))
+        level = validate.share("confidence_level", confidence_level)
+        if not result_repr.is_lazy_result(self):
+            _warn_of_no_width(self.standard_error)
+        return _compute_interval(self.auc, self.standard_error, method, level)
+
+    def _parts(self) -> dict[str, str]:
+        """Return the parts that the repr shows, by name."""
+        return {name: result_repr.format_values(getattr(self, name)) for name in ("auc", "standard_error")}
+
+    def explain(self) -> str:
+        """Return a text with the number of models and the range of their areas."""
+        auc = np.asarray(adapter(self.auc).to_host(self.auc))
+        if not auc.size or np.isnan(auc).all():
+            return "no areas"
+        return f"{auc.shape[-1]:,} models, areas from {np.nanmin(auc):.4g} to {np.nanmax(auc):.4g}"
+
+
+def _warn_of_no_width(error: Any) -> None:
+    """Warn if the interval of an area has no width, though other samples would give another area."""
+    if adapter(error).any(adapter(error).evaluate(lambda x: x == 0.0, error)):
+        failures.warn_diagnostic(
+            "a standard error is 0, because the scores separate the classes, or are equal in one of them; the interval "
+            "has no width and is too narrow"
+        )
+
+
+def _compute_interval(auc: Any, error: Any, method: str, confidence_level: float) -> Interval:
+    """Return the interval of areas, as wide as their standard errors say."""
+    z = NormalDist().inv_cdf((1.0 + confidence_level) / 2.0)
+    found = normal_interval(auc, error, z)
+    if method == "normal":
+        return found
+
+    def find_ends(auc: Any, error: Any) -> tuple[Any, Any]:
+        """Return both ends, symmetric on the scale of log odds; without an error both are the area."""
+        reach = math.e ** (z * error / (auc * (1.0 - auc) + (error == 0.0)))
+        return auc / (auc + (1.0 - auc) * reach), auc / (auc + (1.0 - auc) / reach)
+
+    low, high = adapter(auc).evaluate(find_ends, auc, error)
+    return found._replace(low=low, high=high)
+
+
+@overload
+def auc_covariance(
+    y_true: DeviceT,
+    y_score: DeviceT,
+    *,
+    sample_weight: DeviceT | None = ...,
+    pos_label: int | str | None = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> AucCovariance[DeviceT]: ...
+@overload
+def auc_covariance(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    sample_weight: ArrayLike | None = ...,
+    pos_label: int | str | None = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> AucCovariance[NDArray[Any]]: ...
+@accept_dask_arrays(y_true="n", y_score="kn", sample_weight="n")
+def auc_covariance(
+    y_true: Array,
+    y_score: Array,
+    *,
+    sample_weight: Array | None = None,
+    pos_label: int | str | None = None,
+    on_failure: OnFailure = None,
+    num_threads: int | None = None,
+) -> AucCovariance[Any]:
+    """Compute the areas under the ROC curves of several models on the same samples, and their covariances by DeLong.
+
+    Parameters
+    ----------
+    y_true : array of int, bool or str, shape (..., n)
+        1 for positive samples, 0 or -1 for the others; with `pos_label` any labels.
+    y_score : array, shape (..., K, n)
+        A row of scores for each of K models; higher means more likely positive.
+    sample_weight : array, shape (..., n), optional
+        Weight of each sample, such as the inverse of its probability to be sampled; default 1. A sample of weight 2
+        counts twice in the areas and is still one observation; repeat samples that were observed twice. A common factor
+        changes nothing.
+    pos_label : int or str, optional
+        The label of positive samples, all others being negative. Default: 1 among 0 and 1, or -1 and 1.
+    on_failure : {"warn", "raise", "ignore"}, optional
+        What to do about elements of the batch with bad values (see Notes).
+        Default: as :func:`cmfast.config` says, first "warn".
+    num_threads : int, optional
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
+
+    Returns
+    -------
+    AucCovariance
+        Areas, covariances and standard errors. Library and device of `y_score`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As for :func:`cmfast.metrics.threshold_matrices`; a `y_score` without an axis of models.
+    OverflowError
+        2**30 samples or more.
+    NotImplementedError
+        Arrays on a GPU: only the CPU has a kernel.
+
+    Notes
+    -----
+    The area is the probability that a positive sample scores higher than a negative one, ties counting half. The
+    placement of a positive sample is the share of negative ones below it, that of a negative sample the share of
+    positive ones above it. The covariance of two areas is the covariance of their placements over the positive samples,
+    divided by their number, plus the same over the negative samples. Both numbers count as fixed. Placements follow
+    from one sort, so a model takes O(n log n). With weights the shares are weighted, and the covariance is that of two
+    weighted means, by linearisation.
+
+    A difference, or another linear function ``L @ auc`` of the areas, has the covariance ``L @ covariance @ L.T``.
+
+    An area is NaN without a positive or a negative sample, and a covariance with fewer than two of either. If a model
+    ranks all positive samples above all others, its variance is 0, which says little about other samples.
+
+    Bad values: an element with a NaN score, a label other than 0, 1 and -1, or a weight that is negative or not finite
+    (INVALID) gives NaN for all its models and is reported as `on_failure` says. Synchronises the device. Reproducible:
+    the same bits for any number of threads.
+
+    References
+    ----------
+    DeLong, DeLong and Clarke-Pearson, Comparing the areas under two or more correlated receiver operating
+    characteristic curves: a nonparametric approach, 1988. Sun and Xu, Fast implementation of DeLong's algorithm for
+    comparing the areas under correlated receiver operating characteristic curves, 2014.
+
+    Examples
+    --------
+    >>> from cmfast import uncertainty
+    >>> y = [1, 1, 1, 0, 0, 0]
+    >>> found = uncertainty.auc_covariance(
+    ...     y,
+    ...     [[0.9, 0.8, 0.3, 0.5, 0.2, 0.1], [0.7, 0.9, 0.4, 0.6, 0.5, 0.2]],
+    ... )
+    >>> found.auc.round(3).tolist(), found.standard_error.round(3).tolist()
+    ([0.889, 0.778], [0.157, 0.248])
+    """
+    arrays = adopt_scores(y_true, y_score, sample_weight, pos_label, on_failure, models=True)
+    return AucCovariance(*compute_areas(arrays, on_failure, validate.num_threads(num_threads)))
+
+
+def compute_areas(arrays: list[Any], on_failure: OnFailure, num_threads: int | None) -> list[Any]:
+    """Return areas, covariances and standard errors of adopted scores (..., K, n), labels and weights."""
+    found: list[Any]
+    *found, status = dispatch.call("auc_covariance", *arrays, num_threads=num_threads)
+    failures.report(status, on_failure, failed=FAILED, why=partial(_explain_bad_element, arrays))
+    return found
+
+
+def _explain_bad_element(arrays: list[Any], index: tuple[int, ...]) -> str:
+    """Return a text that says why the element of the batch at `index` has no areas."""
+    weight = arrays[2]
+    if weight is not None:
+        values = adapter(weight).entry(weight, index)
+        said = bad_values.describe_first("sample_weight", values, values < 0, index)
+        if said:
+            return said
+    return explain_bad_row(arrays, index)
+
+
+def accept_scores(
+    compute: Callable[..., Any], n_arrays: int, allowed: tuple[str, ...]
+) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Decorate a function of counts or labels: with `n_arrays` arrays and "roc_auc" it calls `compute` of scores."""
+
+    def decorate(function: Callable[..., R]) -> Callable[..., R]:
+        """Return the function that also accepts scores."""
+
+        @wraps(function)
+        def wrapper(*given: Any, **options: Any) -> Any:
+            """Call `compute` if "roc_auc" is wanted, else `function`."""
+            names = given[-1] if len(given) > 1 else None
+            if isinstance(names, list | tuple) and any(isinstance(name, str) and name == AREA for name in names):
+                validate.refuse("names", f"{AREA!r} alone, not in a list", validate.format_value(names))
+            if not isinstance(names, str) or names != AREA:
+                return function(*given, **options)
+            if len(given) != n_arrays + 1:
+                wanted = f"a metric of counts; {AREA!r} needs labels and scores, {n_arrays} arrays in all"
+                validate.refuse("names", wanted, validate.format_value(names))
+            for name, value in options.items():
+                if name not in allowed:
+                    validate.refuse(name, f"left out with {AREA!r}", validate.format_value(value))
+            return compute(*given[:-1], **options)
+
+        return wrapper
+
+    return decorate
+
+
+@accept_dask_arrays(y_true="n", y_score="n")
+def compute_interval(
+    y_true: Array,
+    y_score: Array,
+    *,
+    method: AreaMethod | None = None,
+    confidence_level: float = 0.95,
+    pos_label: int | str | None = None,
+    on_failure: OnFailure = None,
+    num_threads: int | None = None,
+) -> Interval:
+    """Return the interval of the area of each row of scores."""
+    method = "logit" if method is None else method
+    validate.choice("method", method, get_args(AreaMethod))
+    level = validate.share("confidence_level", confidence_level)
+    arrays = adopt_scores(y_true, y_score, None, pos_label, on_failure)
+    arrays[0] = adapter(arrays[0]).evaluate(lambda scores: scores[..., np.newaxis, :], arrays[0])
+    auc, _, error = compute_areas(arrays, on_failure, validate.num_threads(num_threads))
+    one = adapter(auc)
+    auc, error = (one.evaluate(lambda x: x[..., 0][()], x) for x in (auc, error))
+    if validate.on_failure(on_failure) != "ignore":
+        _warn_of_no_width(error)
+    return _compute_interval(auc, error, method, level)

@@ -1,0 +1,256 @@
+"""Areas under ROC curves with their covariances: published and independent figures, laws, intervals, comparisons."""
+
+import warnings
+from statistics import NormalDist
+
+import numpy as np
+import pytest
+from checks import assert_same_bits
+from optional import torch
+from oracle.uncertainty import auc_covariance as compare_all_pairs
+from scipy.stats import rankdata
+
+import cmfast
+from cmfast import metrics, uncertainty
+from cmfast.kernels.cpu.uncertainty import roc_areas as kernel
+
+LEVEL = NormalDist().inv_cdf(0.975)
+
+
+def by_ranks(y, scores):
+    """Return areas and covariances from midranks of SciPy and the covariance of NumPy."""
+    up, down = y == 1, y != 1
+    m, n = up.sum(), down.sum()
+    of_positives = np.array([(rankdata(s)[up] - rankdata(s[up])) / n for s in scores])
+    of_negatives = np.array([1.0 - (rankdata(s)[down] - rankdata(s[down])) / m for s in scores])
+    return of_positives.mean(1), np.atleast_2d(np.cov(of_positives) / m + np.cov(of_negatives) / n)
+
+
+def draw(n, models=3, *, seed=0, share=0.4):
+    """Return labels and scores of some models."""
+    rng = np.random.default_rng(seed)
+    y = (rng.random(n) < share).astype(np.int64)
+    return y, rng.normal(size=(models, n)) + y + rng.normal(size=n)
+
+
+def test_ratings_of_hanley_and_mcneil():
+    """109 images rated by a radiologist from 1 to 5, table I of 1982, where the area is 0.893."""
+    normal, abnormal = [33, 6, 6, 11, 2], [3, 2, 2, 11, 33]
+    ratings, y = np.tile(np.arange(1, 6), 2).repeat(normal + abnormal), np.repeat([0, 1], [58, 51])
+    found = uncertainty.auc_covariance(y, ratings[np.newaxis])
+    auc, covariance, _ = compare_all_pairs(ratings[np.newaxis], y)
+    assert round(float(found.auc[0]), 3) == 0.893
+    np.testing.assert_allclose(found.auc, auc, rtol=1e-15)
+    np.testing.assert_allclose(found.covariance, covariance, rtol=1e-13)
+    both = found.interval(method="normal")
+    np.testing.assert_allclose([both.low, both.high], auc + LEVEL * np.sqrt(covariance[0]) * [[-1], [1]], rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["float64", "float32", "coarse", "close"])
+def test_long_rows_agree_with_midranks(kind):
+    y, scores = draw(70_000, models=4)  # several blocks of each class
+    if kind == "coarse":
+        scores = np.round(scores, 1)
+    if kind == "close":  # leading digits do not tell the order
+        scores = np.round(scores * 2000) * 2.0**-52 + 1.0
+        scores[:, 0] = np.inf
+    if kind == "float32":
+        scores = scores.astype(np.float32)
+    found, (auc, covariance) = uncertainty.auc_covariance(y, scores), by_ranks(y, scores)
+    np.testing.assert_allclose(found.auc, auc, rtol=1e-13)
+    np.testing.assert_allclose(found.covariance, covariance, rtol=1e-11)
+    np.testing.assert_allclose(found.auc, [metrics.roc_auc(y, s) for s in scores], rtol=1e-13)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_ranks_have_the_same_bits_as_scores(weighted, monkeypatch):
+    """Keys of ranks need no dropped digits; those of scores do, and runs are sorted by insertion or by NumPy."""
+    slow = []
+    sort = kernel._sort_slowly
+    monkeypatch.setattr(kernel, "_sort_slowly", lambda *given: slow.append(1) or sort(*given))
+    y, scores = draw(5000)
+    scores[0] = 1.0 + np.round(scores[0] * 2000) * 2.0**-52
+    scores[1] = 1.0 + np.round(scores[1] * 2e6) * 2.0**-52
+    scores[:, :2] = np.inf, -np.inf
+    ranks = np.array([rankdata(s, method="dense") for s in scores])
+    options = {"sample_weight": np.random.default_rng(1).integers(0, 5, 5000) / 4 if weighted else None}
+    found = uncertainty.auc_covariance(y, scores, **options)
+    assert len(slow) == 1  # of row 0
+    for part, other in zip(found, uncertainty.auc_covariance(y, ranks, **options), strict=True):
+        assert_same_bits(part, other)
+    assert len(slow) == 1
+
+
+def test_threads_and_neighbours_leave_the_bits():
+    rng = np.random.default_rng(3)
+    y, scores = rng.integers(0, 2, (6, 30_000)), rng.random((6, 3, 30_000))
+    one = uncertainty.auc_covariance(y, scores, num_threads=1)
+    for part, other in zip(one, uncertainty.auc_covariance(y, scores, num_threads=4), strict=True):
+        assert_same_bits(part, other)
+    for k in (0, 5):
+        for part, other in zip(one, uncertainty.auc_covariance(y[k], scores[k]), strict=True):
+            assert_same_bits(part[k], other)
+
+
+def test_laws():
+    y, scores = draw(300)
+    found = uncertainty.auc_covariance(y, scores)
+    reversed_ = uncertainty.auc_covariance(y, -scores)
+    np.testing.assert_allclose(reversed_.auc, 1.0 - found.auc, rtol=1e-13)
+    np.testing.assert_allclose(reversed_.covariance, found.covariance, rtol=1e-11)
+    exchanged = uncertainty.auc_covariance(1 - y, -scores)  # either class may be the positive one
+    np.testing.assert_allclose(exchanged.auc, found.auc, rtol=1e-13)
+    np.testing.assert_allclose(exchanged.covariance, found.covariance, rtol=1e-11)
+    assert np.linalg.eigvalsh(found.covariance).min() > 0
+    assert_same_bits(found.covariance, found.covariance.T)
+    np.testing.assert_allclose(found.standard_error**2, np.diagonal(found.covariance), rtol=1e-15)
+
+
+def test_weights():
+    y, scores = draw(400)
+    weight = np.random.default_rng(4).random(400)
+    found = uncertainty.auc_covariance(y, scores, sample_weight=weight)
+    scaled = uncertainty.auc_covariance(y, scores, sample_weight=1e-9 * weight)
+    np.testing.assert_allclose(scaled.covariance, found.covariance, rtol=1e-11)
+    np.testing.assert_allclose(
+        uncertainty.auc_covariance(y, scores, sample_weight=np.ones(400)).covariance,
+        uncertainty.auc_covariance(y, scores).covariance,
+        rtol=1e-11,
+    )
+    kept = weight > 0.5
+    without = uncertainty.auc_covariance(y, scores, sample_weight=np.where(kept, weight, 0.0))
+    np.testing.assert_allclose(
+        without.covariance,
+        uncertainty.auc_covariance(y[kept], scores[:, kept], sample_weight=weight[kept]).covariance,
+        rtol=1e-11,
+    )
+
+
+def test_intervals():
+    y, scores = draw(200)
+    found = uncertainty.auc_covariance(y, scores)
+    for k, row in enumerate(scores):
+        one = uncertainty.interval(y, row, "roc_auc", confidence_level=0.9)
+        for part, other in zip(one, found.interval(confidence_level=0.9), strict=True):
+            assert_same_bits(part, other[k])
+        auc, error = found.auc[k], found.standard_error[k]
+        reach = NormalDist().inv_cdf(0.95) * error / (auc * (1 - auc))
+        ends = 1 / (1 + (1 - auc) / auc * np.exp([reach, -reach]))
+        np.testing.assert_allclose([one.low, one.high], ends, rtol=1e-13)
+        normal = uncertainty.interval(y, row, "roc_auc", method="normal")
+        np.testing.assert_allclose([normal.low, normal.high], auc + LEVEL * error * np.array([-1, 1]), rtol=1e-13)
+    text = uncertainty.interval(np.where(y, "ill", "well"), scores[0], "roc_auc", pos_label="ill")
+    assert_same_bits(text.estimate, found.auc[0])
+    rows = uncertainty.interval(np.tile(y, (3, 1)), scores, "roc_auc")  # a batch
+    assert_same_bits(rows.low, found.interval().low)
+    tensors = uncertainty.interval(torch.from_numpy(y), torch.from_numpy(scores[0]), "roc_auc")
+    assert_same_bits(tensors.low.numpy(), np.asarray(rows.low[0]))
+
+
+@pytest.mark.parametrize(
+    ("y", "scores"), [([1, 1, 0, 0], [4, 3, 2, 1]), ([1, 0, 1, 0], [4, 3, 4, 3]), ([0, 0, 1, 1], [4, 3, 2, 1])]
+)
+def test_intervals_without_width_warn(y, scores):
+    for method in ("logit", "normal"):
+        with pytest.warns(cmfast.DiagnosticWarning, match=r"^uncertainty\.interval: a standard error is 0"):
+            found = uncertainty.interval(y, scores, "roc_auc", method=method)
+        assert found.low == found.estimate == found.high
+    with pytest.warns(cmfast.DiagnosticWarning, match=r"^AucCovariance\.interval: a standard error is 0"):
+        uncertainty.auc_covariance(y, [scores]).interval()
+    uncertainty.interval(y, scores, "roc_auc", on_failure="ignore")
+
+
+def test_undefined_areas_are_nan_without_a_warning():
+    for y in ([1, 1, 1], [0, 0, 0]):
+        found = uncertainty.auc_covariance(y, [[0.5, 0.25, 0.75]])
+        assert np.isnan([*found.auc, *found.covariance[0], *found.standard_error]).all()
+        assert np.isnan(uncertainty.interval(y, [0.5, 0.25, 0.75], "roc_auc").low)
+    found = uncertainty.auc_covariance([1, 0, 0], [[0.5, 0.25, 0.75]])
+    assert found.auc == 0.5
+    assert np.isnan(found.covariance).all()
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "area", "logit", "normal"),
+    [
+        (20, 20, 0.83, 0.955, 0.913),
+        (50, 50, 0.95, 0.948, 0.904),
+        (20, 20, 0.95, 0.941, 0.835),
+        (10, 500, 0.9, 0.873, 0.824),
+        (20, 20, 0.99, 0.684, 0.600),
+    ],
+)
+def test_coverage_on_the_page(m, n, area, logit, normal):
+    """The table of docs/uncertainty.md, from fewer draws."""
+    y = np.tile(np.repeat([1, 0], [m, n]), (3000, 1))
+    scores = np.random.default_rng(6).normal(size=y.shape) + y * np.sqrt(2) * NormalDist().inv_cdf(area)
+    found = uncertainty.auc_covariance(y, scores[:, np.newaxis], on_failure="ignore")
+    for method, coverage in (("logit", logit), ("normal", normal)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", cmfast.DiagnosticWarning)
+            ends = found.interval(method=method)
+        covered = ((ends.low <= area) & (area <= ends.high)).mean()
+        assert abs(covered - coverage) < 4 * np.sqrt(coverage * (1 - coverage) * (1 / 3000 + 1 / 20_000))
+
+
+def test_comparisons():
+    y, scores = draw(250)
+    found = uncertainty.compare(y, scores[0], scores[1], "roc_auc")
+    auc, covariance = by_ranks(y, scores[:2])
+    error = np.sqrt(covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1])
+    difference = auc[0] - auc[1]
+    np.testing.assert_allclose([found.first, found.second], auc, rtol=1e-13)
+    np.testing.assert_allclose(found.standard_error, error, rtol=1e-11)
+    np.testing.assert_allclose([found.low, found.high], difference + LEVEL * error * np.array([-1, 1]), rtol=1e-9)
+    np.testing.assert_allclose(found.p_value, 2 * NormalDist().cdf(-abs(difference) / error), rtol=1e-9)
+    assert (found.name, found.method, found.test) == ("roc_auc", "delta", "interval")
+    turned = uncertainty.compare(y, scores[1], scores[0], "roc_auc")
+    assert_same_bits(turned.difference, -found.difference)
+    assert_same_bits(turned.p_value, found.p_value)
+    same = uncertainty.compare(y, scores[0], np.exp(scores[0]), "roc_auc")
+    assert (same.difference, same.standard_error, same.p_value, same.n_discordant) == (0, 0, 1, 0)
+    text = uncertainty.compare(np.where(y, "ill", "well"), *scores[:2], "roc_auc", pos_label="ill")
+    assert_same_bits(text.p_value, found.p_value)
+
+
+Y, S = [1, 0, 1, 0], [0.5, 0.25, 0.75, 0.5]
+REFUSED = {
+    "without scores": (lambda: uncertainty.interval([[3, 1], [1, 3]], "roc_auc"), "needs labels and scores, 2 arrays"),
+    "in a list": (lambda: uncertainty.interval(Y, S, ["roc_auc"]), "'roc_auc' alone, not in a list"),
+    "bootstrap": (lambda: uncertainty.interval(Y, S, "roc_auc", method="bca"), "'logit', 'normal', got 'bca'"),
+    "scheme": (lambda: uncertainty.interval(Y, S, "roc_auc", scheme="rows"), "scheme must be left out with 'roc_auc'"),
+    "counts": (lambda: uncertainty.interval(Y, Y, "accuracy", method="logit"), "method must be one of"),
+    "of one": (lambda: uncertainty.compare(Y, S, "roc_auc"), "needs labels and scores, 3 arrays"),
+    "permutation": (lambda: uncertainty.compare(Y, S, S, "roc_auc", test="permutation"), "test must be 'interval'"),
+    "rows": (lambda: uncertainty.compare([Y], [S], [S], "roc_auc"), r"y_a must be one row of scores, shape \(n,\)"),
+    "no models": (lambda: uncertainty.auc_covariance(Y, S), r"y_score must be of shape \(..., K, n\)"),
+    "other shape": (
+        lambda: uncertainty.auc_covariance(Y[:3], [S]),
+        r"y_true: \(3,\), y_score without its models: \(4,\)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused(name):
+    call, said = REFUSED[name]
+    with pytest.raises(ValueError, match=said):
+        call()
+
+
+def test_too_many_samples(monkeypatch):
+    monkeypatch.setattr(kernel, "MOST_SCORES", 3)
+    with pytest.raises(OverflowError, match=r"^uncertainty\.auc_covariance: y_score has 4 samples, and at most 3 fit"):
+        uncertainty.auc_covariance(Y, [S])
+
+
+def test_bad_values_are_named():
+    for given, said in (
+        ({"y_score": [[0.5, np.nan, 0.75, 0.5]]}, r"NaN value at y_score\[0, 1\]"),
+        ({"y_true": [1, 2, 1, 0]}, r"label 2 at y_true\[1\] is not 0, 1 or -1"),
+        ({"sample_weight": [1, 1, -2, 1]}, r"negative value at sample_weight\[2\]"),
+        ({"sample_weight": [1, 1, np.inf, 1]}, r"infinite value at sample_weight\[2\]"),
+        ({"sample_weight": [1e308] * 4}, "its weights add up to more than fits"),
+    ):
+        with pytest.raises(cmfast.FailureError, match=f"INVALID; {said}"):
+            uncertainty.auc_covariance(**{"y_true": Y, "y_score": [S], "on_failure": "raise"} | given)
