@@ -50,11 +50,17 @@ def test_there_are_some():
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_overloads_have_every_option(name):
     first, *others = _parameters(FUNCTIONS[name])
+    places = [one for one in others if one[1] < one[1].KEYWORD_ONLY]
     for overload in get_overloads(FUNCTIONS[name]):
         found = _parameters(overload)
-        if found[0][0] == "y_true" != first[0]:  # labels in place of counts, and the other options by any name
+        if found[0][0] == "table":  # and the names of its columns
+            columns = [one for one in found if one[0].startswith("y_")]
+            assert all(kind == kind.KEYWORD_ONLY for _, kind in columns)
+            assert len(columns) > 1
+            assert [one for one in found[1:] if one not in columns] == places + OTHERS
+        elif found[0][0] == "y_true" != first[0]:  # labels in place of counts, and the other options by any name
             n = sum(one.startswith("y_") for one, _ in found)
-            assert found[n:] in (others, [one for one in others if one[1] < one[1].KEYWORD_ONLY] + OTHERS)
+            assert found[n:] in (others, places + OTHERS)
         else:
             assert found == [first, *others]
 
