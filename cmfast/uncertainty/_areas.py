@@ -9,7 +9,7 @@ from typing import Any, Generic, NamedTuple, TypeVar, get_args, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmfast._core import bad_values, dispatch, failures, result_repr, validate
+from cmfast._core import bad_values, dispatch, failures, result_frames, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import AreaMethod, Array, ArrayT, DeviceT, OnFailure
 from cmfast._core.lazy import accept_dask_arrays
@@ -75,6 +75,11 @@ class AucCovariance(NamedTuple, Generic[ArrayT]):
         if not result_repr.is_lazy_result(self):
             _warn_of_no_width(self.standard_error)
         return _compute_interval(self.auc, self.standard_error, method, level)
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with a row per model: its area and standard error."""
+        columns = {"auc": self.auc, "standard_error": self.standard_error}
+        return result_frames.make_frame(columns, ("model",))
 
     def _parts(self) -> dict[str, str]:
         """Return the parts that the repr shows, by name."""

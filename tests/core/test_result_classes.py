@@ -29,6 +29,7 @@ def support():
 
 # What each function returns, how many rows its table has, and whether it draws.
 TABLES = {
+    "AucCovariance": (lambda: uncertainty.auc_covariance(Y > 0, [S, S + Y]), 2, False),
     "BalanceResult": (lambda: cmfast.balance(([0, 0, 1], [1, 2, 2], [1, 2, 3], 3), symmetric="upper"), 3, False),
     "ClassificationReport": (lambda: metrics.classification_report(M), 5, False),
     "Collapsed": (lambda: metrics.collapse(M, ["a", "a", "b"]), 2, True),
@@ -74,6 +75,7 @@ NO_TABLE = {
     "Support": (support, "a proof, to be read by explain()"),
 }
 NO_PICTURE = {
+    "AucCovariance": "interval().plot() draws the areas",
     "BalanceResult": "weights of bins; the map itself is the picture",
     "ClassificationReport": "its HTML is a table; counts.interval(...).plot() draws its metrics with intervals",
     "Confusions": "ConfusionDisplay draws the matrix that they were found in",
