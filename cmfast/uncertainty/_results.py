@@ -1,6 +1,5 @@
 """Result types of intervals and posteriors of metrics."""
 
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -231,9 +230,9 @@ class Posterior(NamedTuple):
     def _rows(self) -> list[dict[str, Any]]:
         """Return a dict per value: its index, mean, standard deviation, and the middle 95 % of its draws."""
         draws = adapter(self.draws).to_host(self.draws)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # of values without a defined draw, which are NaN
-            low, high = np.nanquantile(draws, (0.025, 0.975), axis=-1)
+        none = np.isnan(draws).all(axis=-1)  # NumPy would warn
+        ends = np.nanquantile(np.where(none[..., np.newaxis], 0.0, draws), (0.025, 0.975), axis=-1)
+        low, high = np.where(none, np.nan, ends)
         mean, deviation = (np.asarray(adapter(x).to_host(x)) for x in (self.mean, self.standard_deviation))
         columns = {"estimate": mean, "standard_deviation": deviation, "low": low, "high": high}
         return [

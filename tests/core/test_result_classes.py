@@ -158,6 +158,9 @@ def test_tables_have_the_values():
     draws = np.arange(101.0)
     table = results.Posterior(draws).to_pandas()
     assert table[["mean", "low", "high"]].values.tolist() == [[50.0, 2.5, 97.5]]
+    none = results.Posterior(np.stack([draws, draws * np.nan])).to_pandas()
+    assert none.loc[1, ["mean", "low", "high"]].isna().all()
+    assert none.loc[0, "low"] == 2.5
     interval = made("Interval")
     np.testing.assert_array_equal(interval.to_pandas()["low"], interval.low)
     compared = made("ComparisonsByMetric")
