@@ -32,7 +32,7 @@ class AucCovariance(NamedTuple, Generic[ArrayT]):
     covariance : array of float64, shape (..., K, K)
         Covariances of the areas by DeLong's method.
     standard_error : array of float64, shape (..., K)
-        Square roots of the variances.
+        Standard error of each area, from its variance.
     """
 
     auc: ArrayT
