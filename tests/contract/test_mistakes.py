@@ -149,7 +149,7 @@ def test_a_mistake_is_answered_by_what_to_do(name, what, call, text):
         ),
         (lambda: metrics.f1_macro, r"has no attribute 'f1_macro'; metrics.compute\(M, \"f1_macro\"\) computes it"),
         (lambda: uncertainty.mcnemar(Y, P), "mcnemar: y_b must be the labels that the second classifier predicts"),
-        (lambda: uncertainty.interval(FRAME, "mcc", y_true="truth", y_pred="gess"), "did you mean 'guess'"),
+        (lambda: uncertainty.interval(FRAME, "mcc", y_true="truth", y_pred="gues_s"), "did you mean 'guess'"),
     ],
     ids=range(4),
 )
