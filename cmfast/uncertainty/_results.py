@@ -230,7 +230,7 @@ class Posterior(NamedTuple):
     def _rows(self) -> list[dict[str, Any]]:
         """Return a dict per value: its index, mean, standard deviation, and the middle 95 % of its draws."""
         draws = adapter(self.draws).to_host(self.draws)
-        none = np.isnan(draws).all(axis=-1)  # NumPy would warn
+        none = np.asarray(np.isnan(draws).all(axis=-1))  # NumPy would warn
         ends = np.nanquantile(np.where(none[..., np.newaxis], 0.0, draws), (0.025, 0.975), axis=-1)
         low, high = np.where(none, np.nan, ends)
         mean, deviation = (np.asarray(adapter(x).to_host(x)) for x in (self.mean, self.standard_deviation))
