@@ -1,5 +1,6 @@
 """Adopt arguments and run ops on the backend of their arrays; there is no global switch."""
 
+import reprlib
 from collections.abc import Container, Mapping
 from math import prod
 from typing import Any
@@ -44,6 +45,8 @@ def adopt_one(name: str, array: Any, op: str | None = None) -> Any:
 
 def _adopt_any(arrays: dict[str, Any], optional: Container[str], op: str | None) -> list[Any]:
     """Convert arguments of any library, checking for one library and one device; the general path of :func:`adopt`."""
+    labelled = {name: array for name, array in arrays.items() if array is not None}
+    _check_counts(labelled)
     arrays = {name: take_matrix(array) for name, array in arrays.items()}
     given = {name: array for name, array in arrays.items() if array is not None}
     for name in arrays:
@@ -59,7 +62,7 @@ def _adopt_any(arrays: dict[str, Any], optional: Container[str], op: str | None)
     one = next((each for each in known.values() if each.names_axes), *inner)
     try:
         out = [None if array is None else one.adopt(name, array, op) for name, array in arrays.items()]
-        one.check_agreement(given)
+        one.check_agreement(labelled)
     except (TypeError, ValueError) as error:
         if type(error) not in (TypeError, ValueError):
             raise
@@ -72,6 +75,20 @@ def _adopt_any(arrays: dict[str, Any], optional: Container[str], op: str | None)
         msg = f"arrays must be on one device, got {what}"
         raise TypeError(caller.prefix_name(msg))
     return out
+
+
+def _check_counts(arrays: dict[str, Any]) -> None:
+    """Raise ValueError if labelled counts have different labels, as matrices are matched by position."""
+    counts = [(name, x.labels) for name, x in arrays.items() if hasattr(type(x), "_matrix_for_ops")]
+    for name, labels in counts[1:]:
+        first, wanted = counts[0]
+        if labels != wanted:
+            msg = (
+                f"{first} and {name} must have the same labels in one order, as matrices are matched by position, got "
+                f"{reprlib.repr(wanted)} and {reprlib.repr(labels)}; count both with the same labels=, or give .matrix "
+                "of both if their order is meant"
+            )
+            raise ValueError(caller.prefix_name(msg))
 
 
 def take_matrix(x: Any) -> Any:

@@ -46,6 +46,8 @@ def explain_options(function: Callable[P, R]) -> Callable[P, R]:
 
 def refuse_unknown_option(option: str, parameters: Collection[str]) -> NoReturn:
     """Raise TypeError for an option that is none of the parameters of a function."""
+    if option in parameters:
+        validate.fail(f"{option} is given by its place, without its name", TypeError)
     own, cure = USUAL_OPTIONS.get(option, ("", ""))
     near = f"; {cure}" if own in parameters else validate.suggest_name(option, parameters)
     validate.fail(f"there is no option {option!r}{near}", TypeError)

@@ -68,6 +68,16 @@ def add_output(parser: Parser, what: str, *, required: bool = False) -> None:
     add_common(parser, "--quiet", help="no progress on stderr, where it is a terminal")
 
 
+class _Once(argparse.Action):
+    """Action of an option that takes one value in all; argparse would keep the last of several."""
+
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option: str | None = None) -> None:
+        """Keep the value; raise UsageError if there is one already."""
+        if getattr(namespace, self.dest) is not None:
+            misuse(f"{option} is given twice; cmfast compare and cmfast report take several models")
+        setattr(namespace, self.dest, values)
+
+
 def add_labels(parser: Parser, what: str) -> None:
     """Add the options that name label columns of a table, or separate label files."""
     parser.add_argument("input", type=parse_source, nargs="?", metavar="FILE", help=what)
@@ -78,7 +88,9 @@ def add_labels(parser: Parser, what: str) -> None:
         help="instead of FILE: npy or zarr file (n,) of the truth; needs --pred",
     )
     add_common(parser, "--true", required=False, help=f"{TRUTH}; {DEFAULT}")
-    parser.add_argument("--pred", metavar="COLUMN", help="the same for the prediction; with --labels its file")
+    parser.add_argument(
+        "--pred", action=_Once, metavar="COLUMN", help="the same for the prediction; with --labels its file"
+    )
     add_common(parser, "--by", help=f"{COLUMN}: one matrix per value; {AGAIN}")
     add_common(parser, "--header", "--order")
 

@@ -114,6 +114,12 @@ def test_options_that_are_nearly_known(run):
     )
 
 
+@pytest.mark.parametrize("command", ["confusion", "metrics"])
+def test_commands_of_one_model_refuse_two(run, command):
+    said = "--pred is given twice; cmfast compare and cmfast report take several models"
+    assert_exits_with_error(run(command, "t.csv", "--true", "a", "--pred", "b", "--pred", "c"), said)
+
+
 def test_a_matrix_is_not_taken_for_labels(run):
     M = np.array([[5, 1, 0], [2, 7, 1], [0, 1, 9]])
     np.save("M.npy", M)

@@ -95,6 +95,52 @@ def test_series_of_one_index_in_two_orders_are_refused(name, kind):
         call(twice, twice.iloc[::-1])
 
 
+WORDS = np.array(["cat", "dog", "fox"])
+FRAME = pd.DataFrame([[8, 1, 2], [3, 9, 1], [1, 1, 7]], WORDS, WORDS)
+COUNTS = cmfast.ConfusionCounts.from_labels(*(WORDS[x] for x in np.nonzero(np.ones((3, 3)))))
+LABELLED = {
+    "overlap": cmfast.overlap,
+    "kl_divergence": cmfast.kl_divergence,
+    "l1_distance": cmfast.l1_distance,
+    "display": cmfast.display.ConfusionDisplay.compare,
+}
+
+
+@pytest.mark.parametrize("name", LABELLED)
+def test_matrices_of_one_set_of_labels_in_two_orders_are_refused(name):
+    call, turned = LABELLED[name], WORDS[::-1]
+    other = cmfast.ConfusionCounts.from_labels(WORDS, WORDS, labels=turned)
+    with pytest.raises(ValueError, match=r"A and B must have the same labels in one order.*'cat', 'dog', 'fox'.*'fox'"):
+        call(COUNTS, other)
+    with pytest.raises(ValueError, match=r"give B.reindex\(index=A.index\)"):
+        call(FRAME, FRAME.loc[turned, turned])
+    for pair in ((COUNTS, FRAME.loc[turned, turned]), (FRAME.loc[turned, turned], COUNTS)):
+        with pytest.raises(ValueError, match=r"reindex\(index=[AB].labels\)"):
+            call(*pair)
+    call(FRAME, FRAME)
+    call(COUNTS, FRAME)
+    call(COUNTS, other.matrix)  # by position
+    call(FRAME, FRAME.loc[turned, turned].to_numpy())
+
+
+def test_sums_of_labels_in_another_order_are_refused():
+    sums = pd.Series([1.0, 2.0, 3.0], WORDS[::-1])
+    for M in (100 * FRAME, cmfast.ConfusionCounts.from_labels(np.repeat(WORDS, 300), np.tile(WORDS, 300))):
+        for call in (
+            lambda M, s: cmfast.ipf(M, s, [2.0, 2.0, 2.0]),
+            lambda M, s: cmfast.ipf(M, [2.0, 2.0, 2.0], s),
+            lambda M, s: cmfast.estimate_for_target(M, class_shares=s / 6),
+        ):
+            with pytest.raises(ValueError, match=r"must have the same index, .*reindex"):
+                call(M, sums)
+            call(M, sums[WORDS])
+    wide = pd.DataFrame([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], WORDS, ["x", "y"])
+    with pytest.raises(ValueError, match=r"give col_sums.reindex\(M.columns\)"):
+        cmfast.ipf(wide, [1.0, 1.0, 1.0], pd.Series([1.0, 2.0], ["y", "x"]))
+    with pytest.raises(ValueError, match=r"give B.reindex\(columns=A.columns\)"):
+        cmfast.overlap(wide, wide[["y", "x"]])
+
+
 CALLS = {
     "confusion_matrix": cmfast.confusion_matrix,
     "n_classes": lambda y, p: cmfast.confusion_matrix(y, p, n_classes=C),

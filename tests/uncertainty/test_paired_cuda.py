@@ -37,3 +37,14 @@ def test_schedules_change_no_bit(rng):
     with device.schedule(1):
         assert uncertainty.compare(T, "mcc", n_resamples=60) == want
     assert uncertainty.compare(T, "mcc", n_resamples=40, num_threads=1) != want
+
+
+def test_areas_are_computed_on_the_cpu_alone(rng):
+    y, first, second = (device.asarray(x) for x in (rng.integers(0, 2, 40), rng.random(40), rng.random(40)))
+    for call in (
+        lambda: uncertainty.auc_covariance(y, first.reshape(1, 40)),
+        lambda: uncertainty.interval(y, first, "roc_auc"),
+        lambda: uncertainty.compare(y, first, second, "roc_auc"),
+    ):
+        with pytest.raises(NotImplementedError, match=r"auc_covariance has no cuda kernel|y_a must be on the CPU"):
+            call()

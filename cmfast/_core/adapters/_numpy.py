@@ -2,7 +2,7 @@
 
 from array import array
 from collections.abc import Callable, Sequence
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
@@ -56,23 +56,31 @@ class NumPy(Adapter):
         return read_only(x)
 
     def check_agreement(self, arrays: dict[str, Any]) -> None:
-        """Raise ValueError if two pandas Series have one index in different orders, as arrays match by position."""
+        """Raise ValueError if pandas objects, or labelled counts, have one index in two orders.
+
+        Arrays are matched by position. Of two DataFrames rows and columns are compared, of a Series and a DataFrame the
+        axis that has the same labels.
+        """
         if all(type(x) is np.ndarray for x in arrays.values()):
             return
         pd = find_loaded_module("pandas")
         if pd is None:
             return
-        named = [(name, x) for name, x in arrays.items() if isinstance(x, pd.Series)]
+        named = [(name, axes) for name, x in arrays.items() if (axes := _list_indexes(pd, x))]
         for (first, x), (second, y) in combinations(named, 2):
-            a, b = x.index, y.index
-            if a is b or len(a) != len(b) or a.equals(b) or not (a.is_unique and b.is_unique):
+            pairs = list(zip(x, y, strict=True)) if len(x) == len(y) else list(product(x, y))
+            if len(x) != len(y) and any(a.equals(b) for (_, a), (_, b) in pairs):
                 continue
-            if a.isin(b).all():
-                msg = (
-                    f"{first} and {second} must have the same index, as they are matched by position, got one index in "
-                    f"two orders; give {second}.reindex({first}.index), or .to_numpy() of both if their order is meant"
-                )
-                raise ValueError(msg)
+            for (axis, a), (other, b) in pairs:
+                if _are_permuted(a, b):
+                    cure = f"{second}.reindex({f'{other}=' if len(y) > 1 else ''}{first}.{axis})"
+                    if other == "labels":
+                        cure = f"{first}.reindex({f'{axis}=' if len(x) > 1 else ''}{second}.labels)"
+                    msg = (
+                        f"{first} and {second} must have the same index, as they are matched by position, got one "
+                        f"index in two orders; give {cure}, or arrays if their order is meant"
+                    )
+                    raise ValueError(msg)
 
     def call(self, op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Run the ``cpu`` kernel; 0-d results become NumPy scalars, as a ufunc's do."""
@@ -157,6 +165,22 @@ def refuse_unsafe(name: str, x: Any) -> None:
     if isinstance(x, str | bytes | dict | set | frozenset) or x is None:
         msg = f"{name} must be an array, got {type(x).__name__}"
         raise TypeError(msg)
+
+
+def _list_indexes(pd: Any, x: Any) -> list[Any]:
+    """Return name and pandas index of each axis of a Series, a DataFrame or labelled counts; of others none."""
+    if isinstance(x, pd.DataFrame):
+        return [("index", x.index), ("columns", x.columns)]
+    if isinstance(x, pd.Series):
+        return [("index", x.index)]
+    return [("labels", pd.Index(x.labels))] * 2 if hasattr(type(x), "_matrix_for_ops") else []
+
+
+def _are_permuted(a: Any, b: Any) -> bool:
+    """Whether two indexes have the same labels in two orders, each once."""
+    if a is b or len(a) != len(b) or a.equals(b) or not (a.is_unique and b.is_unique):
+        return False
+    return bool(a.isin(b).all())
 
 
 def _is_on_device(x: Any) -> bool:
