@@ -105,8 +105,7 @@ def _raise_to_zero(x):
 # --- formulas on dual numbers -----------------------------------------------------------------------------------------
 
 
-# How an entry of the 2x2 table of a class is computed from others. Of ``load``: its line of `sums`, or of `S` as
-# written by :func:`divide_margins`, where values share it.
+# How each entry of the 2x2 table of a class is computed from others.
 _DERIVED = {
     "missed": "m.t - m.d",
     "wrong": "m.p - m.d",
@@ -120,8 +119,9 @@ _DERIVED = {
     "truth": "m.t * m.not_true",
     "prediction": "m.p * m.not_predicted",
 }
+# Entries that are loaded from a line of `sums`, and the total, which is an argument.
 _GIVEN = {"d": "load(sums, at)", "t": "load(sums, at + C)", "p": "load(sums, at + 2 * C)", "total": "n"}
-# Lines of quotients, and of the reciprocals of divisors, from the first line of a class.
+# Lines of :func:`divide_margins`, from the first of a class: quotients that values share, and reciprocals of divisors.
 _QUOTIENTS = {"m.d / m.t": 4, "m.missed / m.t": 5, "m.wrong / m.not_true": 6, "m.rejected / m.not_true": 7}
 _RECIPROCALS = {"m.t": 0, "m.p": 1, "m.not_true": 2, "m.not_predicted": 3}
 _TABLE = ("sums", "at", "C", "n", "S", "line")  # the arguments from which all entries are loaded
