@@ -5,7 +5,8 @@ import pytest
 from checks import assert_same_bits
 
 import cmfast
-from cmfast.kernels.cpu.geometry import _sample_sort
+from cmfast.geometry import _cell_accumulator
+from cmfast.kernels.cpu.geometry import _ranges, _sample_sort
 
 N = 4_000
 
@@ -85,3 +86,25 @@ def test_points_without_a_cell_are_counted_and_named(small_blocks):
         cells = cmfast.cell_counts(X, zeros, zeros, grid=cmfast.Grid([0.0, 0.0], [0.5, 0.5]))
     assert cells.n_dropped == 4
     assert cells.n_points == N - 4
+
+
+@pytest.mark.filterwarnings("ignore::cmfast.DiagnosticWarning")
+@pytest.mark.parametrize("at_a_time", [300, 1 << 25], ids=["parts", "whole"])
+@pytest.mark.parametrize("finite", [True, False])
+def test_extremes_that_a_rule_found_are_not_sought_again(at_a_time, finite, monkeypatch):
+    """The grid's pass over the columns gives the ranges of the keys, unless some point is left out."""
+    rng = np.random.default_rng(3)
+    X, y, p = rng.normal(size=(1000, 4)), *rng.integers(0, 3, (2, 1000))
+    if not finite:
+        X[[5, 700], [0, 3]] = np.nan, np.inf
+    options = {"n_components": None, "on_failure": "ignore"}
+    want = cmfast.geometric_confusion_matrix(X, y, p, grid=cmfast.Grid.scott(X, on_failure="ignore"), **options)
+    passes, find = [], _ranges.column_ranges
+    monkeypatch.setattr(_ranges, "column_ranges", lambda X, *args: (passes.append(len(X) > 0), find(X, *args))[1])
+    monkeypatch.setattr(_cell_accumulator, "MOST_PART_POINTS", at_a_time)
+    found = cmfast.geometric_confusion_matrix(X, y, p, **options)
+    assert_same_bits(found.cells.cells, want.cells.cells)
+    assert_same_bits(found.cells.counts, want.cells.counts)
+    assert_same_bits(found.matrix, want.matrix)
+    parts = -(-1000 // min(at_a_time, 1000))
+    assert sum(passes) == 1 + (0 if finite else parts)  # the rule's own

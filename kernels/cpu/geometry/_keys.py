@@ -206,11 +206,11 @@ class Keyed:
     """Points with lazily computed keys: in mixed radix if these fit, else ranks of cells.
 
     `every` is whether all points have a cell; those without one get the key ``DROPPED``. If possible, the layout also
-    covers the cells of `ranges`, ``(low, extent)``.
+    covers the cells of `ranges`, ``(low, extent)``. `spread` as in ``_ranges.find_index_ranges``.
     """
 
-    def __init__(self, points, *, ranges=None, num_threads=None, progress=None):
-        low, extent, self.every = _ranges.find_index_ranges(points, num_threads)
+    def __init__(self, points, *, ranges=None, spread=None, num_threads=None, progress=None):
+        low, extent, self.every = _ranges.find_index_ranges(points, num_threads, spread)
         self.points = points
         self._layout = widen(KeyLayout(low, extent, None), ranges, points.bits)
         self._fits = fits(extent, points.bits)

@@ -84,14 +84,19 @@ def column_ranges(X, num_threads=None):
     return low.min(axis=0), high.max(axis=0), int(kept.sum())
 
 
-def find_index_ranges(points, num_threads=None):
+def find_index_ranges(points, num_threads=None, spread=None):
     """Return ``(low, extent, every)`` of the grid indices over the rows that have a cell.
 
     `every` is whether all rows have one. Rounding is monotone, so the smallest coordinate has the smallest index.
+    `spread` has bounds of the coordinates and the number of finite rows, if these are known: then ranges are those of
+    the bounds, and the points are not read unless some row has no cell.
     """
     X, origin, inverse = points[:3]
     n, m = X.shape
-    low, high, kept = column_ranges(X, num_threads)
+    if spread is not None and spread.n == n:
+        low, high, kept = spread[:3]
+    else:
+        low, high, kept = column_ranges(X, num_threads)
     with np.errstate(invalid="ignore", over="ignore"):
         first, last = (low - origin) * inverse, (high - origin) * inverse
     every = kept == n and (n == 0 or bool((np.abs(first) < MOST_INDEX).all() and (np.abs(last) < MOST_INDEX).all()))

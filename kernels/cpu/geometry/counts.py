@@ -54,7 +54,6 @@ def cell_counts(
     X, y_true, y_pred, *, origin, inverse, n_classes, ranges=None, spread=None, num_threads=None, progress=None
 ):
     """Count the points of every triple (cell, label, prediction)."""
-    del spread
     n_classes, outside = _check_labels(n_classes, num_threads, y_true=y_true, y_pred=y_pred)
     if outside is not None:
         return CountedCells(None, None, None, None, outside)
@@ -65,7 +64,8 @@ def cell_counts(
         return (y_true[start:stop].astype(np.int64) << half) | y_pred[start:stop].astype(np.int64)
 
     points = GridPoints(X, origin, inverse, tags, 2 * half)
-    found = _count_points(Keyed(points, ranges=ranges, num_threads=num_threads, progress=progress))
+    keyed = Keyed(points, ranges=ranges, spread=spread, num_threads=num_threads, progress=progress)
+    found = _count_points(keyed)
     keys, counts, layout, n_dropped, first = found
     return CountedCells(
         keys, counts, layout.table, Binned(layout.low, layout.extent, n_classes, n_dropped, first), None
