@@ -86,7 +86,7 @@ def copy(tmp_path, monkeypatch):
     for folder in (tmp_path / "cmfast", tmp_path / "cmfast" / "kernels", cpu, core):
         (folder / "__init__.py").touch()
     (tmp_path / "cmfast" / "_version.py").write_text((ROOT / "cmfast" / "_version.py").read_text())
-    for name in ("jit.py", "inner.py", "compiler_passes.py", "machine_code.py"):
+    for name in ("jit.py", "inner.py", "compiler_passes.py", "machine_code.py", "numba_internals.py"):
         (core / name).write_text((ROOT / "kernels" / "cpu" / "_core" / name).read_text())
     (cpu / "caller.py").write_text(CALLER)
     (cpu / "callee.py").write_text(CALLEE.format(factor=2.0))

@@ -2,9 +2,15 @@
 
 import numpy as np
 from llvmlite import ir
-from numba.core import types  # noqa: TID251
-from numba.core.typing.templates import AbstractTemplate, ConcreteTemplate, infer_global, signature  # noqa: TID251
-from numba.extending import lower_builtin  # noqa: TID251
+
+from cmfast.kernels.cpu._core.numba_internals import (
+    AbstractTemplate,
+    ConcreteTemplate,
+    infer_global,
+    lower_builtin,
+    signature,
+    types,
+)
 
 
 def popcount(word):

@@ -9,14 +9,21 @@ their passes. Three passes are replaced by shorter ones, and typing of the commo
 import operator
 from typing import Any, ClassVar
 
-from numba.core import transforms, types  # noqa: TID251
-from numba.core.compiler import CompilerBase, DefaultPassBuilder  # noqa: TID251
-from numba.core.compiler_machinery import register_pass  # noqa: TID251
-from numba.core.ir_utils import build_definitions  # noqa: TID251
-from numba.core.ssa import reconstruct_ssa  # noqa: TID251
-from numba.core.typed_passes import PreLowerStripPhis  # noqa: TID251
-from numba.core.typing.templates import AbstractTemplate, infer_global, signature  # noqa: TID251
-from numba.core.untyped_passes import IRProcessing, ReconstructSSA  # noqa: TID251
+from cmfast.kernels.cpu._core.numba_internals import (
+    AbstractTemplate,
+    CompilerBase,
+    DefaultPassBuilder,
+    IRProcessing,
+    PreLowerStripPhis,
+    ReconstructSSA,
+    build_definitions,
+    infer_global,
+    reconstruct_ssa,
+    register_pass,
+    signature,
+    transforms,
+    types,
+)
 
 # By name, because another version of Numba may lack one of them.
 NEEDLESS = {

@@ -7,15 +7,17 @@ no pass that can be replaced, the first call raises.
 
 from typing import Any
 
-import numba  # noqa: TID251
-import numba.core.typed_passes as passes  # noqa: TID251
 from llvmlite import binding
-from numba import _dynfunc  # noqa: TID251
-from numba.core.codegen import JITCodeLibrary  # noqa: TID251
-from numba.core.compiler import CompileResult  # noqa: TID251
-from numba.core.compiler_machinery import register_pass  # noqa: TID251
 
 from cmfast.kernels.cpu._core import compiler_passes
+from cmfast.kernels.cpu._core.numba_internals import (
+    CompileResult,
+    JITCodeLibrary,
+    NativeLowering,
+    make_function,
+    numba,
+    register_pass,
+)
 
 
 class _Library(JITCodeLibrary):  # type: ignore[misc]  # Numba is untyped
@@ -35,7 +37,7 @@ class _Library(JITCodeLibrary):  # type: ignore[misc]  # Numba is untyped
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
-class _Lowering(passes.NativeLowering):  # type: ignore[misc]  # Numba is untyped
+class _Lowering(NativeLowering):  # type: ignore[misc]  # Numba is untyped
     """Numba pass that lowers a function to bitcode and registers it for the kernels that call it."""
 
     _name = "inner_lowering"
@@ -57,7 +59,7 @@ class _Lowering(passes.NativeLowering):  # type: ignore[misc]  # Numba is untype
 
 def _entry(fndesc: Any, env: Any, library: _Library) -> Any:
     """Return the placeholder function object by which Numba identifies the function; calling it is not supported."""
-    return _dynfunc.make_function(fndesc.lookup_module(), fndesc.qualname, fndesc.qualname, 0, env, (library,))
+    return make_function(fndesc.lookup_module(), fndesc.qualname, fndesc.qualname, 0, env, (library,))
 
 
 class InnerCompiler(compiler_passes.Compiler):
@@ -66,12 +68,10 @@ class InnerCompiler(compiler_passes.Compiler):
     def define_pipelines(self) -> list[Any]:
         """Return the kernel pipeline with the lowering pass replaced by `_Lowering`; raise if it cannot be."""
         [pipeline] = super().define_pipelines()
-        if [step for step, _ in pipeline.passes].count(passes.NativeLowering) != 1:
+        if [step for step, _ in pipeline.passes].count(NativeLowering) != 1:
             msg = f"Numba {numba.__version__} has another lowering pass than the versions that cmfast supports"
             raise RuntimeError(msg)
-        pipeline.passes = [
-            (_Lowering if step is passes.NativeLowering else step, text) for step, text in pipeline.passes
-        ]
+        pipeline.passes = [(_Lowering if step is NativeLowering else step, text) for step, text in pipeline.passes]
         pipeline.finalize()
         return [pipeline]
 

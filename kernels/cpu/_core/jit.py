@@ -30,14 +30,19 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-import numba  # noqa: TID251
-from numba.core import config, event, types  # noqa: TID251
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile  # noqa: TID251
-from numba.core.runtime import rtsys  # noqa: TID251
-
 from cmfast._version import __version__
 from cmfast.kernels.cpu._core import compiler_passes, machine_code
 from cmfast.kernels.cpu._core import inner as inner_functions
+from cmfast.kernels.cpu._core.numba_internals import (
+    CompileResultCacheImpl,
+    FunctionCache,
+    IndexDataCacheFile,
+    config,
+    event,
+    numba,
+    rtsys,
+    types,
+)
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -8,13 +8,18 @@ the part, its caller compiles it (:meth:`LateParts.compile`), and the kernel is 
 from collections.abc import Callable
 from typing import Any
 
-import numba  # noqa: TID251
 import numpy as np
-from numba.core import cgutils, types  # noqa: TID251
-from numba.core.typing.templates import AbstractTemplate, infer_global, signature  # noqa: TID251
-from numba.extending import lower_builtin  # noqa: TID251
 
 from cmfast.kernels.cpu._core.jit import F, jit
+from cmfast.kernels.cpu._core.numba_internals import (
+    AbstractTemplate,
+    cgutils,
+    infer_global,
+    lower_builtin,
+    numba,
+    signature,
+    types,
+)
 
 
 class LateParts:

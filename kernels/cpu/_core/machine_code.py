@@ -7,7 +7,7 @@ compiled functions names the processor and its instructions; code for a level is
 import os
 from pathlib import Path
 
-from numba.core import codegen, config  # noqa: TID251
+from cmfast.kernels.cpu._core.numba_internals import codegen, config
 
 _V3 = (
     "+64bit,+avx,+avx2,+bmi,+bmi2,+cmov,+cx16,+cx8,+f16c,+fma,+fxsr,+lzcnt,+mmx,+movbe,+popcnt,+sahf,+sse,+sse2,+sse3,"

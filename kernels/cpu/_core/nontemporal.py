@@ -1,10 +1,15 @@
 """Non-temporal stores: write large results that are not read again soon past the caches, without fetching lines."""
 
 from llvmlite import ir
-from numba.core import types  # noqa: TID251
-from numba.core.typing.templates import AbstractTemplate, ConcreteTemplate, infer_global, signature  # noqa: TID251
-from numba.extending import lower_builtin  # noqa: TID251
 
+from cmfast.kernels.cpu._core.numba_internals import (
+    AbstractTemplate,
+    ConcreteTemplate,
+    infer_global,
+    lower_builtin,
+    signature,
+    types,
+)
 from cmfast.kernels.cpu._core.vector import WIDTH, _is_table, _row_pointer, store_row, vector
 
 CACHE_LINE_BYTES = 64  # the unit in which memory is moved

@@ -13,11 +13,9 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 from llvmlite import ir
-from numba.core import types  # noqa: TID251
-from numba.core.typing.templates import AbstractTemplate, infer_global, signature  # noqa: TID251
-from numba.extending import lower_builtin  # noqa: TID251
 
 from cmfast.kernels.cpu._core import vector
+from cmfast.kernels.cpu._core.numba_internals import AbstractTemplate, infer_global, lower_builtin, signature, types
 
 _DOUBLES, _TRUTHS = (ir.VectorType(kind, vector.WIDTH) for kind in (ir.DoubleType(), ir.IntType(1)))
 

@@ -10,11 +10,19 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba.core import cgutils, types  # noqa: TID251
-from numba.core.typing.templates import AbstractTemplate, ConcreteTemplate, infer_global, signature  # noqa: TID251
-from numba.extending import lower_builtin, models, register_model  # noqa: TID251
 
 from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu._core.numba_internals import (
+    AbstractTemplate,
+    ConcreteTemplate,
+    cgutils,
+    infer_global,
+    lower_builtin,
+    models,
+    register_model,
+    signature,
+    types,
+)
 
 WIDTH = 8
 ELEMENT_ALIGNMENT = 8  # bytes; arrays guarantee only the alignment of an element
