@@ -1,6 +1,7 @@
 """Compile kernels ahead for levels of x86-64, into the package: a step before a wheel with machine code is built.
 
-``python -m cmfast._build_machine_code [NAME ...]`` takes names as ``cmfast warmup`` does; default: all.
+``python -m cmfast._build_machine_code [--trial] [NAME ...]`` takes names as ``cmfast warmup`` does; default: all. A trial
+compiles for the levels of this processor alone, of which it must have one; a release needs every level.
 """
 
 import json
@@ -21,17 +22,19 @@ from cmfast.kernels.cpu._core import jit, machine_code
 MANIFEST = "manifest.json"
 
 
-def build(names: Sequence[str], root: Path = machine_code.ROOT) -> dict[str, Any]:
+def build(names: Sequence[str], root: Path = machine_code.ROOT, *, trial: bool = False) -> dict[str, Any]:
     """Compile for every level and replace the machine code below `root`; return what it was built from.
 
-    Raises SystemExit on a processor that lacks a level, because the compiled functions are called.
+    Raises SystemExit on a processor that lacks a level, because the compiled functions are called; in a trial only on
+    one that lacks them all.
     """
-    missing = sorted({*machine_code.LEVELS} - {*machine_code.list_host_levels()})
-    if missing:
+    levels = machine_code.list_host_levels()
+    missing = sorted({*machine_code.LEVELS} - {*levels})
+    if missing and not (trial and levels):
         sys.exit(f"this processor lacks instructions of {', '.join(missing)}: build on one that has them")
     shutil.rmtree(root, ignore_errors=True)
     with tempfile.TemporaryDirectory() as scratch:
-        for level in machine_code.LEVELS:
+        for level in levels:
             _compile_level(level, names, scratch)
         folder = root / jit.find_cache_folder().name
         functions = jit.copy_machine_code(Path(scratch) / "cmfast" / folder.name, folder)
@@ -41,7 +44,7 @@ def build(names: Sequence[str], root: Path = machine_code.ROOT) -> dict[str, Any
         "numba": metadata.version("numba"),
         "llvmlite": metadata.version("llvmlite"),
         "python": platform.python_version(),
-        "levels": list(machine_code.LEVELS),
+        "levels": levels,
         "functions": functions,
         "bytes": sum(file.stat().st_size for file in folder.iterdir()),
     }
@@ -58,4 +61,6 @@ def _compile_level(level: str, names: Sequence[str], scratch: str) -> None:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(build(sys.argv[1:]), indent=1) + "\n")
+    chosen = sys.argv[1:]
+    manifest = build([name for name in chosen if name != "--trial"], trial="--trial" in chosen)
+    sys.stdout.write(json.dumps(manifest, indent=1) + "\n")

@@ -1,1 +1,1 @@
-"""Contact maps."""
+"""Balancing of contact maps on CUDA: sparse symmetric matrices scaled by Newton's method with conjugate gradients."""

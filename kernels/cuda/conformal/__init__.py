@@ -1,1 +1,1 @@
-"""Conformal prediction: scores, thresholds, prediction sets, and co-occurrence of classes in sets."""
+"""Conformal prediction on CUDA: scores, thresholds, prediction sets, and co-occurrence of classes in sets."""

@@ -1,1 +1,1 @@
-"""Bin points into grid cells, count and histogram the cells, and compute geometric confusion matrices from them."""
+"""Grid cells on CUDA: bin points, count and histogram the cells, and compute geometric confusion matrices from them."""

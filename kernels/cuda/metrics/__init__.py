@@ -1,1 +1,1 @@
-"""Class sums of confusion matrices, metrics computed from them and their gradients, and score thresholds."""
+"""Metrics on CUDA: class sums of confusion matrices, metrics computed from them, their gradients, and score thresholds."""

@@ -1,1 +1,1 @@
-"""Bootstrap replicates, intervals and delta-method standard errors of metrics and of normalised cells."""
+"""Uncertainty on CUDA: bootstrap replicates, intervals and delta-method standard errors of metrics and cells."""

@@ -1,1 +1,1 @@
-"""``support``: what the zeros of a matrix allow."""
+"""The op ``support`` on CUDA: total support of zero patterns."""
