@@ -1,1 +1,1 @@
-"""Metrics on CUDA: class sums of confusion matrices, metrics computed from them, their gradients, and score thresholds."""
+"""Metrics on CUDA: class sums of confusion matrices, metrics of them with their gradients, and score thresholds."""
