@@ -6,8 +6,12 @@ import threading
 from importlib import import_module
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import cmfast
+
+da = pytest.importorskip("dask.array")
 pytest.importorskip("dask.dataframe")
 distributed = pytest.importorskip("distributed")
 sys.path.insert(0, str(Path(__file__).parents[2]))  # benchmarks are not installed with the package
@@ -57,6 +61,47 @@ def largest_task(name, n):
 def test_a_task_has_the_same_size_for_any_number_of_chunks(name):
     assert largest_task(name, MANY) <= largest_task(name, FEW) + 64  # the digits of a few integers
     assert largest_task(name, FEW) < 4000
+
+
+def text_labels(n):
+    """Return a matrix of 2,000 named classes."""
+    names = [f"class {k}" for k in range(2000)]
+    y = da.from_array(np.array(names)[np.arange(n) % 2000], chunks=1)
+    return cmfast.confusion_matrix(y, y, labels=names)
+
+
+def many_axes(n):
+    """Return cell counts on a grid of 512 axes."""
+    grid = cmfast.Grid([0.0] * 512, [1.0] * 512)
+    X = da.ones((n, 512), chunks=(1, 512))
+    return cmfast.cell_counts(X, dask_graphs.labels(n), dask_graphs.guesses(n), grid=grid, n_classes=3)
+
+
+def projected(n):
+    """Return points of 512 coordinates on ten axes."""
+    axes = cmfast.Projection(np.zeros(512), np.eye(10, 512), np.full(10, 0.1))
+    return axes.transform(da.ones((n, 512), chunks=(1, 512)))
+
+
+@pytest.mark.parametrize("make", [text_labels, many_axes, projected])
+def test_large_options_are_in_a_graph_once(make):
+    few, many = (
+        [len(distributed.protocol.pickle.dumps(task)) for task in dask_graphs.optimise(make(n)).values()]
+        for n in (FEW, MANY)
+    )
+    for sizes in (few, many):
+        assert sum(size > 4000 for size in sizes) == 1
+    assert sum(many) - sum(few) < 4000 * (MANY - FEW)
+
+
+def test_large_options_give_the_same_results():
+    names = [f"class {k}" for k in range(500)]
+    y, p = np.array(names)[np.random.default_rng(0).integers(0, 500, (2, 3000))]
+    lazy = cmfast.confusion_matrix(da.from_array(y, chunks=700), da.from_array(p, chunks=700), labels=names)
+    np.testing.assert_array_equal(lazy.compute(), cmfast.confusion_matrix(y, p, labels=names))
+    X = np.random.default_rng(1).normal(size=(300, 100))
+    axes = cmfast.pca(X, 10)
+    np.testing.assert_array_equal(axes.transform(da.from_array(X, chunks=(70, 100))).compute(), axes.transform(X))
 
 
 @pytest.mark.parametrize("name", MOST_TASKS)

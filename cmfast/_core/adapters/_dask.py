@@ -7,6 +7,7 @@ from functools import partial
 from inspect import BoundArguments, Parameter, signature
 from itertools import accumulate, chain, count, product
 from math import isnan, prod
+from pickle import dumps
 from threading import Lock
 from typing import Any, NamedTuple, NoReturn
 
@@ -28,6 +29,8 @@ from cmfast._core.source_digest import require_same_version, version_and_digest
 from cmfast.kernels.shared import halves
 
 MERGED_STATES = 8  # states merged per task: the fan-in of reduction trees
+SMALL = (bool, int, float, type(None))
+MOST_OPTION_BYTES = 500  # pickled size of an option up to which every task holds it
 
 
 class Dask(Adapter):
@@ -177,7 +180,7 @@ def make_block_tasks(
     for key, x in arrays.items():
         if any(map(isnan, x.shape[0 if numbers else max(x.ndim - cores[key], 0) :])):
             validate.refuse(key, f"of known size; call {key}.compute_chunk_sizes()", f"shape {x.shape}")
-    known = known or {}
+    known = (known or {}) | _share_large_options(values, {*arrays, *(known or {})})
     alike = values | {key: one for key, (_, one) in known.items()}
     sample = _call_on_empty(
         function, positional, alike, arrays, {key: like(x, cores[key]) for key, x in arrays.items()}
@@ -196,7 +199,7 @@ def make_block_tasks(
     # One axis stands for all core axes, which are in one block: Dask builds lists of blocks for every axis left out.
     pairs[1::2] = (tuple(min(k, n_loop) for k in own) for own in pairs[1::2])
     sizes = tuple(chunks[k] for k in range(n_loop))
-    options = values | dict.fromkeys(arrays)
+    options = values | dict.fromkeys([*arrays, *known])
     if options.get("num_threads") is None and _takes_threads(function):
         options["num_threads"] = 1
     shape = tuple(map(sum, sizes)) if numbers else ()
@@ -209,6 +212,20 @@ def make_block_tasks(
         token=name, dtype=object, meta=np.empty((0,) * len(axes), object), align_arrays=False, concatenate=None,
     )  # fmt: skip
     return BlockCalls(name, every, n_loop, sample)
+
+
+def _share_large_options(values: dict[str, Any], others: set[str]) -> dict[str, tuple[Any, Any]]:
+    """Return the options that take many bytes, but `others`: a Delayed of each for all tasks, and the option itself.
+
+    In every task, a list of a thousand names would make gigabytes of a graph of many chunks.
+    """
+    shared = {}
+    for name, value in values.items():
+        if name not in others and not isinstance(value, SMALL) and len(dumps(value)) > MOST_OPTION_BYTES:
+            key = f"{name}-{tokenize(value)}"
+            layer = MaterializedLayer({key: DataNode(key, value)})
+            shared[name] = Delayed(key, HighLevelGraph({key: layer}, {key: set()}), layer=key), value
+    return shared
 
 
 def _takes_threads(function: Callable[..., Any]) -> bool:
