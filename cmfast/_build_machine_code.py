@@ -1,7 +1,7 @@
 """Compile kernels ahead for levels of x86-64, into the package: a step before a wheel with machine code is built.
 
 ``python -m cmfast._build_machine_code [--trial] [NAME ...]`` takes names as ``cmfast warmup`` does; default: all. A
-trial compiles for the levels of this processor alone, of which it must have one; a release needs every level.
+trial compiles for the levels of this processor alone; a release needs every level.
 """
 
 import json
