@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 from cmfast._core import dispatch, failures, validate
 from cmfast._core.annotations import Array, DeviceT, Floats, OnFailure
 from cmfast._core.lazy import accept_dask_arrays
+from cmfast._core.usual_options import explain_options
 
 __all__ = ["kl_divergence", "l1_distance", "overlap"]
 
@@ -43,6 +44,7 @@ def overlap(
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> Floats: ...
+@explain_options
 def overlap(A: Array, B: Array, /, *, on_failure: OnFailure = None, num_threads: int | None = None) -> Any:
     """Compute the share of mass that two matrices have in common, after dividing each by its total.
 
@@ -108,6 +110,7 @@ def l1_distance(
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> Floats: ...
+@explain_options
 def l1_distance(A: Array, B: Array, /, *, on_failure: OnFailure = None, num_threads: int | None = None) -> Any:
     """Compute the L1 distance of two matrices, after dividing each by its total.
 
@@ -173,6 +176,7 @@ def kl_divergence(
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> Floats: ...
+@explain_options
 def kl_divergence(A: Array, B: Array, /, *, on_failure: OnFailure = None, num_threads: int | None = None) -> Any:
     """Compute the Kullback-Leibler divergence from `B` to `A` in nats, after dividing each by its total.
 

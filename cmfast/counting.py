@@ -12,6 +12,7 @@ from cmfast._core import labels as _labels
 from cmfast._core import sparse as sparse_matrices
 from cmfast._core.adapters import _text_codes, adapter
 from cmfast._core.annotations import METHODS, Array, DeviceT, Floats, Ignored, Integers, Method, OnFailure
+from cmfast._core.usual_options import explain_options
 from cmfast.kernels.status import Status
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ def confusion_matrix(
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> "Integers | Floats | csr_array": ...
+@explain_options
 def confusion_matrix(
     y_true: Array,
     y_pred: Array,

@@ -76,16 +76,17 @@ def _resolve_frame(module: str, frame: FrameType) -> tuple[str, str]:
 
     The wrapper of a decorator counts as the decorated function, an inherited method as the subclass's own.
     """
-    if frame.f_code.co_qualname.endswith("<locals>.wrapper"):
-        function = frame.f_locals.get("function")
-        return getattr(function, "__module__", module), getattr(function, "__qualname__", "")
-    first, *rest = frame.f_code.co_qualname.split(".")
+    qualname, owner = frame.f_code.co_qualname, frame.f_locals.get("self", frame.f_locals.get("cls"))
+    if qualname.endswith("<locals>.wrapper"):
+        function, args = frame.f_locals.get("function"), frame.f_locals.get("args")
+        module, qualname = getattr(function, "__module__", module), getattr(function, "__qualname__", "")
+        owner = args[0] if args else None
+    first, *rest = qualname.split(".")
     if rest:
-        owner = frame.f_locals.get("self", frame.f_locals.get("cls"))
         kind = owner if isinstance(owner, type) else type(owner)
         if first in (base.__name__ for base in kind.__mro__):
             return kind.__module__, ".".join([kind.__name__, *rest])
-    return module, frame.f_code.co_qualname
+    return module, qualname
 
 
 def _public_name(module: str, qualname: str) -> str | None:

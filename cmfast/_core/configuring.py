@@ -6,8 +6,10 @@ from contextlib import AbstractContextManager, contextmanager
 from cmfast._core import validate
 from cmfast._core.annotations import OnFailure
 from cmfast._core.settings import Settings, current
+from cmfast._core.usual_options import explain_options
 
 
+@explain_options
 def config(*, on_failure: OnFailure | None = None, num_threads: int | None = None) -> AbstractContextManager[None]:
     """Set the options `on_failure` and `num_threads` of all calls in a ``with`` block that leave them out.
 

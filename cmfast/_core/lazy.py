@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
 
 from cmfast._core import settings
+from cmfast._core.usual_options import refuse_wrong_call
 from cmfast.kernels.loading import load
 
 P = ParamSpec("P")
@@ -49,14 +50,18 @@ def accept_dask_arrays(
         @wraps(function)
         def wrapper(*args: P.args, **options: P.kwargs) -> R:
             """Map the call over the blocks of Dask arrays; for other arrays call `function`."""
-            if "dask.array" in sys.modules and are_lazy(*args, *options.values()):
-                bound = known.bind(*args, **options)
-                _keep_settings(bound)
-                out: R = dask().map_batches(_find_importable(wrapper), bound, cores, numbers)
-                return out
-            if numbers is not None and numbers not in options and (places := _element_indices.get()) is not None:
-                options[numbers] = places
-            return function(*args, **options)
+            try:
+                if "dask.array" in sys.modules and are_lazy(*args, *options.values()):
+                    bound = known.bind(*args, **options)
+                    _keep_settings(bound)
+                    out: R = dask().map_batches(_find_importable(wrapper), bound, cores, numbers)
+                    return out
+                if numbers is not None and numbers not in options and (places := _element_indices.get()) is not None:
+                    options[numbers] = places
+                return function(*args, **options)
+            except TypeError:
+                refuse_wrong_call(function, args, options)
+                raise
 
         return wrapper
 
@@ -95,7 +100,11 @@ def accept_delayed(function: Callable[P, R]) -> Callable[P, R]:
         if "dask.delayed" in sys.modules and any(map(is_delayed, _flatten(chain(args, options.values())))):
             out: R = dask().call_delayed(_find_importable(wrapper), *args, **options)
             return out
-        return function(*args, **options)
+        try:
+            return function(*args, **options)
+        except TypeError:
+            refuse_wrong_call(function, args, options)
+            raise
 
     return wrapper
 

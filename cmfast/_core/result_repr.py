@@ -10,6 +10,7 @@ from cmfast._core import plotting, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.lazy import are_lazy, dask
 from cmfast._core.markup import escape_prose, isolate
+from cmfast._core.usual_options import explain_options_of_methods
 from cmfast.kernels.status import Status
 
 C = TypeVar("C", bound=type)
@@ -42,7 +43,7 @@ def add_repr(cls: C) -> C:
             function.__name__ not in vars(cls) or function is __repr__
         ):  # named tuples have a __repr__ that shows all fields
             setattr(cls, function.__name__, function)
-    return add_compute(cls)
+    return add_compute(explain_options_of_methods(cls))
 
 
 def add_repr_of_display(cls: C) -> C:
@@ -66,7 +67,7 @@ def add_repr_of_display(cls: C) -> C:
 
     for function in (__repr__, _repr_html_):
         setattr(cls, function.__name__, function)
-    return cls
+    return explain_options_of_methods(cls)
 
 
 def add_compute(cls: C) -> C:

@@ -2,52 +2,131 @@
 
 from collections.abc import Callable, Collection
 from functools import wraps
-from inspect import Parameter, signature
-from typing import NoReturn, ParamSpec, TypeVar
+from inspect import Parameter, isfunction, signature
+from typing import Any, ParamSpec, TypeVar
 
-from cmfast._core import validate
+from cmfast._core import caller, validate
 
 P = ParamSpec("P")
 R = TypeVar("R")
+C = TypeVar("C", bound=type)
 
-# The name elsewhere: the parameter here that has the same purpose, and what to do.
-USUAL_OPTIONS = {
-    "alpha": ("confidence_level", "pass confidence_level=1 - alpha"),
-    "average": ("names", 'the average is part of the name, as in "f1_macro"'),
-    "confidence": ("confidence_level", "it is called confidence_level="),
-    "level": ("confidence_level", "it is called confidence_level="),
-    "groups": ("keys", "the names of the columns of groups are the second argument"),
-    "n_boot": ("n_resamples", "it is called n_resamples="),
-    "n_bootstrap": ("n_resamples", "it is called n_resamples="),
-    "n_jobs": ("num_threads", "it is called num_threads="),
-    "n_replicates": ("n_resamples", "it is called n_resamples="),
-    "normalize": ("weights", "it is called weights="),
-    "positive": ("pos_label", "it is called pos_label="),
-    "random_state": ("rng", "it is called rng="),
-    "seed": ("rng", "it is called rng="),
-    "zero_division": ("undefined", "undefined= says what a 0/0 gives"),
+BY_NAME = (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)
+BY_PLACE = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+
+# The parameter here that has the purpose of a name elsewhere, and the name elsewhere.
+RENAMED = {
+    "axes": ("ax",),
+    "clusters": ("cluster",),
+    "col_sums": ("cols", "columns", "col_totals", "column_sums", "col_marginals"),
+    "confidence_level": ("confidence", "level", "conf_level", "ci"),
+    "display_labels": ("class_names", "target_names", "label_names", "labels", "classes"),
+    "labels": ("class_names", "target_names", "label_names", "classes"),
+    "max_iter": ("maxiter", "max_iterations", "n_iter", "numItermax", "max_iteration"),
+    "n_classes": ("num_classes", "nclasses", "num_labels", "n_labels"),
+    "n_resamples": ("n_boot", "n_bootstrap", "n_bootstraps", "n_replicates", "n_permutations", "n_samples"),
+    "names": ("metric", "metrics", "scoring"),
+    "normalize": ("normalise", "normalized", "norm"),
+    "num_threads": ("n_jobs", "n_threads", "nthreads", "threads", "workers", "n_workers"),
+    "on_failure": ("errors", "error_score"),
+    "pos_label": ("positive", "positive_class", "positive_label"),
+    "progress": ("verbose", "pbar", "show_progress"),
+    "rng": ("random_state", "seed", "random_seed", "generator"),
+    "row_sums": ("rows", "row_totals", "row_marginals"),
+    "sample_weight": ("weights", "weight", "sample_weights"),
+    "tol": ("tolerance", "eps", "epsilon", "atol", "rtol", "stopThr"),
+    "undefined": ("zero_division", "nan_policy"),
+    "weights": ("normalize", "normalise"),
+    "y_pred": ("preds", "y_hat", "predictions"),
+    "y_score": ("y_prob", "y_proba", "probas_pred", "y_scores", "y_pred", "preds", "scores"),
+    "y_true": ("target", "y_test", "labels_true"),
 }
+# By the name elsewhere: a parameter here, and what a function with this parameter wants instead.
+USUAL_OPTIONS = {
+    "alpha": {"confidence_level": "pass confidence_level=1 - alpha"},
+    "average": {"names": 'the average is part of the name, as in "f1_macro"'},
+    "cmap": {"ax": "the colours are fixed; matplotlib changes them in the axes: .ax_.images[0].set_cmap(cmap)"},
+    "figsize": {"ax": "pass ax=, the axes of a figure of that size"},
+    "groups": {"keys": "the names of the columns of groups are the second argument"},
+    "include_values": {"text": 'text="none" leaves the values out'},
+    "labels": {"average_over": "average_over= takes the indices of the classes to average over"},
+    "multi_class": {
+        "y_score": "labels are of two classes; for class k against all others pass y_true == k and the scores of k"
+    },
+    "task": {"y_true": "leave it out: two classes and more are counted alike"},
+    "threshold": {"y_pred": "compare scores with it first: y_pred=y_score > threshold"},
+    "zero_division": {"undefined": "undefined= says what a 0/0 gives"},
+}
+for _own, _names in RENAMED.items():
+    for _name in _names:
+        USUAL_OPTIONS.setdefault(_name, {}).setdefault(_own, f"it is called {_own}=")
 
 
 def explain_options(function: Callable[P, R]) -> Callable[P, R]:
     """Decorate a function: an option that it does not have raises TypeError and names the right one."""
-    parameters = signature(function).parameters
-    known = frozenset(name for name, one in parameters.items() if one.kind is not Parameter.POSITIONAL_ONLY)
 
     @wraps(function)
     def wrapper(*args: P.args, **options: P.kwargs) -> R:
-        """Call the function; raise TypeError for an unknown option."""
-        if not known.issuperset(options):
-            refuse_unknown_option(next(name for name in options if name not in known), parameters)
-        return function(*args, **options)
+        """Call the function; explain a TypeError that an unknown option caused."""
+        try:
+            return function(*args, **options)
+        except TypeError:
+            refuse_wrong_call(function, args, options)
+            raise
 
     return wrapper
 
 
-def refuse_unknown_option(option: str, parameters: Collection[str]) -> NoReturn:
-    """Raise TypeError for an option that is none of the parameters of a function."""
-    if option in parameters:
-        validate.fail(f"{option} is given by its place, without its name", TypeError)
-    own, cure = USUAL_OPTIONS.get(option, ("", ""))
-    near = f"; {cure}" if own in parameters else validate.suggest_name(option, parameters)
-    validate.fail(f"there is no option {option!r}{near}", TypeError)
+def explain_options_of_methods(cls: C) -> C:
+    """Class decorator that applies :func:`explain_options` to all public methods that the class itself defines."""
+    for name, value in list(vars(cls).items()):
+        function = getattr(value, "__func__", value)  # of a class method
+        if (
+            (name.startswith("_") and name != "__init__")
+            or not isfunction(function)
+            or hasattr(function, "__wrapped__")
+        ):
+            continue  # private, not a method, or explained already
+        explained = explain_options(function)
+        setattr(cls, name, explained if function is value else type(value)(explained))
+    return cls
+
+
+def refuse_wrong_call(function: Callable[..., Any], args: tuple[Any, ...], options: Collection[str]) -> None:
+    """Raise TypeError for an option that `function` does not have, or one given without its name.
+
+    Returns if Python can bind the arguments, so that a TypeError had another cause.
+    """
+    parameters = list(signature(function).parameters.values())
+    kinds = {p.kind for p in parameters}
+    by_name = [p.name for p in parameters if p.kind in BY_NAME]
+    by_place = [p.name for p in parameters if p.kind in BY_PLACE]
+    if len(args) > len(by_place) and Parameter.VAR_POSITIONAL not in kinds:
+        known = ", ".join(name for name in by_name if name not in by_place)
+        given = validate.format_value(args[len(by_place)])
+        wanted = f"options must be given by name ({known})" if known else "there are no options"
+        validate.fail(f"{wanted}, got {given}", TypeError)
+    unknown = [option for option in options if option not in by_name]
+    if not unknown or Parameter.VAR_KEYWORD in kinds:
+        return
+    if unknown[0] in by_place:
+        shown = [name for name in by_place if name not in ("self", "cls")]
+        rest = ", ...)" if len(parameters) > len(by_place) else ")"
+        call = f"{caller.name()}({', '.join(shown)}{rest}"
+        validate.fail(f"{unknown[0]} is given by its place, without its name: {call}", TypeError)
+    known_names = [name for name in by_name if name not in ("self", "cls")]
+    validate.fail(describe_unknown_option(unknown[0], known_names), TypeError)
+
+
+def describe_unknown_option(option: str, parameters: Collection[str]) -> str:
+    """Return a text that says that there is no such option, and which of `parameters` is meant or what to do."""
+    near = suggest_option(option, parameters)
+    if not near:
+        near = f"; the options are {', '.join(parameters)}" if parameters else "; there are none"
+    return f"there is no option {option!r}{near}"
+
+
+def suggest_option(option: str, parameters: Collection[str]) -> str:
+    """Return ``; it is called x=`` for the one of `parameters` that an unknown option means; "" if none is known."""
+    cure = next((cure for own, cure in USUAL_OPTIONS.get(option, {}).items() if own in parameters), None)
+    return f"; {cure}" if cure else validate.suggest_name(option, parameters)

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO, ClassVar, Self, TypeAlias, TypeVar, cast
 import numpy as np
 
 from cmfast._core import validate
+from cmfast._core.usual_options import explain_options_of_methods
 from cmfast._files import archive, output
 from cmfast._files.archive import DamagedError, Parts, demand
 
@@ -46,12 +47,18 @@ def class_only(method: Method) -> Method:
     return cast(Method, made)
 
 
+@explain_options_of_methods
 class State:
     """Base class of objects that can be saved and loaded; `_STORED` lists the parts with dtypes and dimensions."""
 
     __slots__ = ()
     _STORED: ClassVar[Parts]
     _OPTIONAL: ClassVar[tuple[str, ...]] = ()
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Explain unknown options of the methods of every subclass."""
+        super().__init_subclass__(**options)
+        explain_options_of_methods(cls)
 
     def _get_parts(self) -> dict[str, Any]:
         """Return the parts by name: host arrays, numbers, and JSON-like Python values; None for an absent part."""

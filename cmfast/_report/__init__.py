@@ -7,6 +7,7 @@ import numpy as np
 from cmfast._core import validate
 from cmfast._core.annotations import Array
 from cmfast._core.markup import remove_isolates
+from cmfast._core.usual_options import explain_options
 from cmfast._report import (
     _counting,
     _extra_sections,
@@ -22,6 +23,7 @@ from cmfast._report._html_report import HtmlReport
 __all__ = ["HtmlReport", "report"]
 
 
+@explain_options
 def report(
     y_true: Array,
     y_pred: Any,

@@ -9,6 +9,7 @@ from cmfast._core import dispatch, failures, sparse, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure, Progress
 from cmfast._core.progress import make_reporter
+from cmfast._core.usual_options import explain_options
 from cmfast.balancing import _explain_failure
 from cmfast.balancing._result import BalanceResult
 
@@ -17,6 +18,7 @@ MOST_MATRIX_BINS = 2**31 - 1
 ACCEPTED_MATRICES = "a scipy.sparse matrix, an array of shape (n, n) or (rows, columns, values, n)"
 
 
+@explain_options
 def balance(
     A: Any,
     sums: Array = None,

@@ -8,6 +8,7 @@ import numpy as np
 from cmfast._core import lazy, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure
+from cmfast._core.usual_options import explain_options
 from cmfast._files.archive import Parts, demand
 from cmfast._files.states import TEXT
 from cmfast.conformal._batched_counts import BatchedCounts
@@ -74,8 +75,14 @@ class CoverageCounts(BatchedCounts):
         return cls(V, n, read_empty_rule(parts))
 
 
+@explain_options
 def coverage_confusion(
-    sets: PredictionSets, y: Array, /, *, on_failure: OnFailure = None, num_threads: int | None = None
+    sets: PredictionSets,
+    /,
+    y: Array,
+    *,
+    on_failure: OnFailure = None,
+    num_threads: int | None = None,
 ) -> CoverageCounts:
     """Count how many prediction sets of each true class contain each class.
 

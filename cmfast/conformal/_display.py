@@ -70,9 +70,9 @@ class CcmDisplay:
     def from_sets(
         cls,
         sets: PredictionSets,
+        /,
         y: Array | None = None,
         y_pred: Array | None = None,
-        /,
         *,
         index: int = 0,
         alpha: Alpha | None = None,

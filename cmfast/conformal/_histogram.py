@@ -9,6 +9,7 @@ import numpy as np
 from cmfast._core import dispatch, lazy, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
+from cmfast._core.usual_options import explain_options
 from cmfast._files.archive import Parts, demand
 from cmfast.conformal._batched_counts import BatchedCounts
 from cmfast.conformal._threshold import Alpha, parse_alphas
@@ -113,6 +114,7 @@ class ScoreHistogram(BatchedCounts):
         return cls(**found, top=top)
 
 
+@explain_options
 def score_histogram(
     s: Array, /, *, bins: int = 4096, top: float = 1.0, num_threads: int | None = None
 ) -> ScoreHistogram:

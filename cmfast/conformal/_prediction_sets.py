@@ -86,7 +86,7 @@ class PredictionSets:
             (counts,) = _count_sizes(self.packed, n_classes=self.n_classes)
         return counts
 
-    def coverage(self, y: Array, /, *, on_failure: OnFailure = None) -> Array:
+    def coverage(self, y: Array, *, on_failure: OnFailure = None) -> Array:
         """Return the coverage: the share of rows whose true label is in their set.
 
         Parameters
@@ -122,7 +122,7 @@ class PredictionSets:
         with np.errstate(invalid="ignore"):
             return adapter(found.n).evaluate(_sum_shares, found.covered, found.n)
 
-    def coverage_by_size(self, y: Array, /, *, on_failure: OnFailure = None) -> SizeCoverage:
+    def coverage_by_size(self, y: Array, *, on_failure: OnFailure = None) -> SizeCoverage:
         """Count the sets of every size, and how many of them contain the true label of their row.
 
         Parameters
@@ -270,8 +270,8 @@ def adopt_labels(sets: PredictionSets, y: Any) -> tuple[Any, Any]:
 @explain_options
 def prediction_sets(
     P: Array,
-    q: Array,
     /,
+    q: Array,
     *,
     method: ScoreMethod = "aps",
     randomised: bool = True,

@@ -15,8 +15,8 @@ from cmfast.conformal._options import ScoreMethod
 @overload
 def scores(
     P: DeviceT,
-    y: DeviceT | None = ...,
     /,
+    y: DeviceT | None = ...,
     *,
     method: ScoreMethod = ...,
     randomised: bool = ...,
@@ -30,8 +30,8 @@ def scores(
 @overload
 def scores(
     P: ArrayLike,
-    y: ArrayLike | None = ...,
     /,
+    y: ArrayLike | None = ...,
     *,
     method: ScoreMethod = ...,
     randomised: bool = ...,
@@ -45,8 +45,8 @@ def scores(
 @lazy.accept_dask_arrays(P="C", y="", u="")
 def scores(
     P: Array,
-    y: Array | None = None,
     /,
+    y: Array | None = None,
     *,
     method: ScoreMethod = "aps",
     randomised: bool = True,

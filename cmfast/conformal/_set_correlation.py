@@ -10,6 +10,7 @@ import numpy as np
 from cmfast._core import dispatch, lazy, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, Integers
+from cmfast._core.usual_options import explain_options
 from cmfast._files.archive import Parts, demand
 from cmfast._files.states import TEXT
 from cmfast.conformal._batched_counts import BatchedCounts
@@ -160,6 +161,7 @@ class CcmCounts(BatchedCounts):
         return cls(np.asarray(n), G, read_empty_rule(parts))
 
 
+@explain_options
 def ccm(sets: PredictionSets, /, *, num_threads: int | None = None) -> CcmCounts:
     """Count the prediction sets that contain each pair of classes (conformal correlation matrix, before division).
 
@@ -228,7 +230,11 @@ def _count_shared_sets(packed: Array, *, n_classes: int, num_threads: int | None
 
 @lazy.accept_delayed
 def rank_clients(
-    ccms: CcmCounts | Sequence[CcmCounts], pairs: Sequence[tuple[int, int]], /, *, order: Order
+    ccms: CcmCounts | Sequence[CcmCounts],
+    /,
+    pairs: Sequence[tuple[int, int]],
+    *,
+    order: Order,
 ) -> Integers:
     """Order clients by the mean correlation of some pairs of classes.
 

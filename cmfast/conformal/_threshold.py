@@ -14,6 +14,7 @@ from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, DeviceT, Floats, OnFailure
 from cmfast._core.labels import check_known
 from cmfast._core.lazy import accept_dask_arrays, are_lazy
+from cmfast._core.usual_options import explain_options
 from cmfast.conformal import _explain_invalid
 from cmfast.kernels.shared.conformal import quantile_rank
 
@@ -70,8 +71,8 @@ def order_alphas(alphas: list[Fraction]) -> np.ndarray:
 @overload
 def threshold(
     s: DeviceT,
-    alpha: Alpha,
     /,
+    alpha: Alpha,
     *,
     y: DeviceT | None = ...,
     n_classes: int | None = ...,
@@ -83,8 +84,8 @@ def threshold(
 @overload
 def threshold(
     s: ArrayLike,
-    alpha: Alpha,
     /,
+    alpha: Alpha,
     *,
     y: ArrayLike | None = ...,
     n_classes: int | None = ...,
@@ -93,10 +94,11 @@ def threshold(
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> Floats: ...
+@explain_options
 def threshold(
     s: Array,
-    alpha: Alpha,
     /,
+    alpha: Alpha,
     *,
     y: Array | None = None,
     n_classes: int | None = None,

@@ -362,7 +362,6 @@ class ConfusionCounts(State, Generic[ArrayT]):
     def compute(
         self,
         names: MetricName,
-        /,
         *,
         undefined: Undefined = ...,
         pos_label: Label | None = ...,
@@ -373,7 +372,6 @@ class ConfusionCounts(State, Generic[ArrayT]):
     def compute(
         self,
         names: Names = ...,
-        /,
         *,
         undefined: Undefined = ...,
         pos_label: Label | None = ...,
@@ -383,7 +381,6 @@ class ConfusionCounts(State, Generic[ArrayT]):
     def compute(
         self,
         names: Any = None,
-        /,
         *,
         undefined: Undefined = "present",
         pos_label: Label | None = None,
@@ -471,7 +468,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
             held.whole(), display_labels=names, average_over=average_over, undefined=undefined
         )
 
-    def group(self, key: Label | tuple[Label, ...], /) -> Self:
+    def group(self, key: Label | tuple[Label, ...]) -> Self:
         """Return the counts of one group as counts without groups; all classes stay.
 
         Parameters
@@ -509,7 +506,6 @@ class ConfusionCounts(State, Generic[ArrayT]):
     def normalize(
         self,
         method: Method,
-        /,
         *,
         on_failure: OnFailure = None,
         num_threads: int | None = None,
@@ -541,7 +537,6 @@ class ConfusionCounts(State, Generic[ArrayT]):
     def interval(
         self,
         names: Any = None,
-        /,
         *,
         method: IntervalMethod | None = None,
         confidence_level: float = 0.95,

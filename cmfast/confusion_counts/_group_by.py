@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 @explain_options
 def by(
     frame: "pd.DataFrame | pl.DataFrame | pa.Table | dd.DataFrame",
-    keys: str | Sequence[str],
     /,
+    keys: str | Sequence[str],
     *,
     y_true: str,
     y_pred: str,

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from cmfast._core import dispatch, plotting, result_frames, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, Floats
+from cmfast._core.usual_options import explain_options
 from cmfast.contingency._surface import validate_ratios
 from cmfast.metrics._thresholds import validate_costs
 
@@ -59,6 +60,7 @@ class Hull(NamedTuple):
         )
 
 
+@explain_options
 def convex_hull(points: Array, /) -> Hull:
     """Compute the upper convex hull of models in the contingency space: those that are best for some costs.
 
@@ -127,6 +129,7 @@ def _compute_turn(a: np.ndarray, b: np.ndarray, c: np.ndarray) -> float:
     return float((b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0]))
 
 
+@explain_options
 def iso_performance_slope(cost: Any, r: float | Sequence[float] = 1.0) -> Floats:
     """Compute the slope of iso-performance lines (equal cost): change of the true positive over the true negative rate.
 

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from cmfast._core import dispatch, result_frames, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, DeviceT, Floats, OnFailure
+from cmfast._core.usual_options import explain_options
 from cmfast.contingency._surface import validate_metric
 from cmfast.kernels.loading import load
 from cmfast.metrics import MetricName, compute
@@ -72,6 +73,7 @@ def learning_path(
 def learning_path(
     M: ArrayLike, /, *, metric: MetricName | None = ..., on_failure: OnFailure = ...
 ) -> LearningPath[Floats]: ...
+@explain_options
 def learning_path(M: Array, /, *, metric: MetricName | None = None, on_failure: OnFailure = None) -> LearningPath[Any]:
     """Compute the paths of training runs through the contingency space, with their lengths.
 

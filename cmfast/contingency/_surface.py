@@ -7,6 +7,7 @@ import numpy as np
 
 from cmfast._core import result_frames, result_repr, validate
 from cmfast._core.annotations import Floats
+from cmfast._core.usual_options import explain_options
 from cmfast.metrics import MetricName, compute
 from cmfast.metrics._catalogue import find_form
 from cmfast.metrics._plan import resolve_names
@@ -104,6 +105,7 @@ def find_scale_minimum(metric: MetricName) -> float:
     return least if form is not None and form.weights else -1.0 if least < 0.0 else 0.0
 
 
+@explain_options
 def metric_surface(
     metric: MetricName,
     r: float | Sequence[float] = 1.0,
@@ -162,6 +164,7 @@ def metric_surface(
         return _evaluate_grid(metric, ratios, _make_axis(grid, size), rescale=rescale)
 
 
+@explain_options
 def chance_level(
     metric: MetricName,
     r: float | Sequence[float] = 1.0,
@@ -219,6 +222,7 @@ def chance_level(
     )
 
 
+@explain_options
 def imbalance_sensitivity(
     metric: MetricName, r: float | Sequence[float], *, rule: Rule = "gauss", size: int = 64, rescale: bool = True
 ) -> Sensitivity:

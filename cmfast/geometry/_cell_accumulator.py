@@ -14,6 +14,7 @@ from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure, Progress
 from cmfast._core.locking import ObjectLock
 from cmfast._core.progress import make_reporter
+from cmfast._core.usual_options import explain_options_of_methods
 from cmfast._files.scratch import Scratch
 from cmfast.geometry import _binning
 from cmfast.geometry._cells import CellCounts, push_and_merge
@@ -27,6 +28,7 @@ MOST_PART_POINTS = 1 << 25  # points counted at a time, which needs about half a
 MERGED_TRIPLES = 1 << 20  # approximate number of triples merged from files at a time
 
 
+@explain_options_of_methods
 class CellAccumulator:
     """Count the points of a stream part by part, with the same result, bit for bit, as counting all in one call.
 

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cmfast._core import failures, labels, lazy, validate
 from cmfast._core.annotations import Array, OnFailure, PointsT, Progress
+from cmfast._core.usual_options import explain_options
 from cmfast.geometry import _binning, _cell_partition, _dask_histogram
 from cmfast.geometry._cells import CellCounts, SparseHistogram
 from cmfast.geometry._grid import Grid
@@ -54,6 +55,7 @@ def cell_counts(
     num_threads: int | None = ...,
     progress: Progress = ...,
 ) -> list[CellCounts[Any]]: ...
+@explain_options
 def cell_counts(
     X: Array,
     y_true: Array,
@@ -197,6 +199,7 @@ def sparse_histogram(
     num_threads: int | None = ...,
     progress: Progress = ...,
 ) -> SparseHistogram[NDArray[Any]]: ...
+@explain_options
 def sparse_histogram(
     X: Array,
     *,

@@ -8,6 +8,7 @@ import numpy as np
 from cmfast._core import dispatch, failures, lazy, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import ArrayT, Empty, OnFailure, Smoothing
+from cmfast._core.usual_options import explain_options
 from cmfast.geometry import _gcm_of_partition
 from cmfast.geometry._cells import CellCounts, SparseHistogram
 from cmfast.geometry._diagnostics import GcmDiagnostics, compute_shapes, make_diagnostics, warn_if_uninformative
@@ -38,6 +39,7 @@ def gcm(
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> ArrayT: ...
+@explain_options
 def gcm(
     cells: CellCounts | Sequence[CellCounts],
     /,
@@ -129,6 +131,7 @@ def _compute_matrices(
     return out[0] if is_list(weights) else out[0][0, ...]
 
 
+@explain_options
 def diagnose(
     cells: CellCounts | list[CellCounts],
     /,

@@ -9,6 +9,7 @@ from cmfast._core import dispatch, lazy, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, Floats, OnFailure, PointsT
 from cmfast._core.lazy import accept_dask_arrays, are_lazy
+from cmfast._core.usual_options import explain_options
 from cmfast._files.archive import Parts, demand
 from cmfast._files.scratch import Scratch
 from cmfast._files.states import State
@@ -169,6 +170,7 @@ def pca(
     precision: Precision = ...,
     on_failure: OnFailure = ...,
 ) -> Projection[Floats]: ...
+@explain_options
 def pca(
     X: Array, n_components: int = 10, *, precision: Precision = "auto", on_failure: OnFailure = None
 ) -> Projection[Any]:

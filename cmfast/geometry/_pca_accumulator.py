@@ -8,12 +8,14 @@ from cmfast._core import dispatch, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure
 from cmfast._core.locking import ObjectLock
+from cmfast._core.usual_options import explain_options_of_methods
 from cmfast.geometry import _binning
 from cmfast.geometry._exact_pca import diagonalize
 from cmfast.geometry._pca import Projection
 from cmfast.geometry._points import adopt_points
 
 
+@explain_options_of_methods
 class PcaAccumulator:
     """Compute principal axes of a stream of points, part by part, in the memory of one covariance matrix.
 

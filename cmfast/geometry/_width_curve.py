@@ -9,6 +9,7 @@ import numpy as np
 from cmfast._core import plotting, result_repr, validate
 from cmfast._core.annotations import Array, Empty, OnFailure, Progress, Smoothing
 from cmfast._core.progress import make_reporter
+from cmfast._core.usual_options import explain_options
 from cmfast.geometry import _binning
 from cmfast.geometry._cell_accumulator import count_in_parts
 from cmfast.geometry._diagnostics import GcmDiagnostics, compute_shapes, make_diagnostics
@@ -103,6 +104,7 @@ class WidthCurve:
         return ax
 
 
+@explain_options
 def width_curve(
     X: Array,
     y_true: Array,

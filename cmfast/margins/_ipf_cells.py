@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from cmfast._core import dispatch, frames, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, DeviceT, OnFailure, Progress
+from cmfast._core.usual_options import explain_options
 from cmfast.margins import _explain_failure, _long_tables
 from cmfast.margins._ipf_tables import Axes, build_result
 from cmfast.margins._labels import AxisLabels
@@ -28,9 +29,9 @@ ARGUMENTS = _long_tables.Arguments("values", "coords", "margins")
 @overload
 def ipf_cells(
     values: DeviceT,
+    /,
     coords: DeviceT,
     margins: Sequence[tuple[Axes, DeviceT]],
-    /,
     *,
     shape: Sequence[int] | None = ...,
     importance: ArrayLike | None = ...,
@@ -44,9 +45,9 @@ def ipf_cells(
 @overload
 def ipf_cells(
     values: str | ArrayLike,
+    /,
     coords: "ArrayLike | pd.DataFrame | pl.DataFrame | pa.Table",
     margins: "Sequence[tuple[Axes, ArrayLike]] | Sequence[pd.DataFrame | pl.DataFrame | pa.Table]",
-    /,
     *,
     shape: Sequence[int] | None = ...,
     importance: ArrayLike | None = ...,
@@ -57,11 +58,12 @@ def ipf_cells(
     num_threads: int | None = ...,
     progress: Progress = ...,
 ) -> MarginsResult[NDArray[Any]]: ...
+@explain_options
 def ipf_cells(
     values: Any,
+    /,
     coords: Any,
     margins: Any,
-    /,
     *,
     shape: Sequence[int] | None = None,
     importance: ArrayLike | None = None,

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cmfast._core import dispatch, failures, validate
 from cmfast._core.annotations import Array, DeviceT, OnFailure, Progress
+from cmfast._core.usual_options import explain_options
 from cmfast.margins import _explain_failure
 from cmfast.margins._margin_lists import MOST_AXES, count_axes, split_margins
 from cmfast.margins._options import validate_table_options
@@ -18,8 +19,8 @@ Axes: TypeAlias = int | tuple[int, ...]
 @overload
 def ipf_nd(
     M: DeviceT,
-    margins: Sequence[tuple[Axes, DeviceT]],
     /,
+    margins: Sequence[tuple[Axes, DeviceT]],
     *,
     ndim: int | None = ...,
     importance: ArrayLike | None = ...,
@@ -33,8 +34,8 @@ def ipf_nd(
 @overload
 def ipf_nd(
     M: ArrayLike,
-    margins: Sequence[tuple[Axes, ArrayLike]],
     /,
+    margins: Sequence[tuple[Axes, ArrayLike]],
     *,
     ndim: int | None = ...,
     importance: ArrayLike | None = ...,
@@ -45,10 +46,11 @@ def ipf_nd(
     num_threads: int | None = ...,
     progress: Progress = ...,
 ) -> MarginsResult[NDArray[Any]]: ...
+@explain_options
 def ipf_nd(
     M: Array,
-    margins: Any,
     /,
+    margins: Any,
     *,
     ndim: int | None = None,
     importance: ArrayLike | None = None,

@@ -9,6 +9,7 @@ from cmfast._core import dispatch, failures, frames, sparse, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure, Progress
 from cmfast._core.progress import make_reporter
+from cmfast._core.usual_options import explain_options
 from cmfast.margins import _explain_rake_failure, _long_tables
 from cmfast.margins._csr_matrix import CsrMatrix, read_csr
 from cmfast.margins._labels import AxisLabels
@@ -30,10 +31,11 @@ MOST_SHARE_ERROR = 1e-6  # largest deviation of a sum of proportions from 1
 LEAST_COUNTED_TOTAL = 10.0  # total of the weights from which targets that add up to 1 are suspicious
 
 
+@explain_options
 def rake(
     design: "Array | pd.DataFrame | pl.DataFrame | pa.Table",
-    targets: Any,
     /,
+    targets: Any,
     *,
     weights: Array | str | None = None,
     method: Raking = "raking",

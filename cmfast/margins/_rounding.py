@@ -9,6 +9,7 @@ from cmfast._core import bad_values, dispatch, failures, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, OnFailure, Progress
 from cmfast._core.progress import make_reporter
+from cmfast._core.usual_options import explain_options
 from cmfast.kernels.status import Status
 from cmfast.margins._ipf_tables import Axes
 from cmfast.margins._margin_lists import MOST_AXES, count_axes, split_margins
@@ -61,6 +62,7 @@ class RoundedTable(NamedTuple, Generic[ArrayT]):
         return result_repr.explain_statuses(self.status, index, MEANING, "no tables")
 
 
+@explain_options
 def round_to_margins(
     M: Array,
     /,

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from cmfast._core import bad_values, dispatch, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, DeviceT
+from cmfast._core.usual_options import explain_options
 from cmfast.kernels.status import Status
 from cmfast.margins._ipf_tables import Axes, adopt_tables
 from cmfast.margins._margin_lists import MOST_AXES, split_margins
@@ -134,8 +135,8 @@ def _list_certificate_entries(proof: list[np.ndarray]) -> list[str]:
 @overload
 def support_nd(
     M: DeviceT,
-    margins: Sequence[tuple[Axes, DeviceT]],
     /,
+    margins: Sequence[tuple[Axes, DeviceT]],
     *,
     ndim: int | None = ...,
     num_threads: int | None = ...,
@@ -143,14 +144,20 @@ def support_nd(
 @overload
 def support_nd(
     M: ArrayLike,
-    margins: Sequence[tuple[Axes, ArrayLike]],
     /,
+    margins: Sequence[tuple[Axes, ArrayLike]],
     *,
     ndim: int | None = ...,
     num_threads: int | None = ...,
 ) -> MarginsSupport[NDArray[Any]]: ...
+@explain_options
 def support_nd(
-    M: Array, margins: Any, /, *, ndim: int | None = None, num_threads: int | None = None
+    M: Array,
+    /,
+    margins: Any,
+    *,
+    ndim: int | None = None,
+    num_threads: int | None = None,
 ) -> MarginsSupport[Any]:
     """Decide from the zeros of tables whether they can be scaled to margins over any axes, with a certificate if not.
 

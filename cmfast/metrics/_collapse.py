@@ -71,8 +71,8 @@ class Collapsed(NamedTuple, Generic[ArrayT]):
 @overload
 def collapse(
     M: DeviceT,
-    groups: Sequence[Hashable] | NDArray[Any],
     /,
+    groups: Sequence[Hashable] | NDArray[Any],
     *,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
@@ -80,8 +80,8 @@ def collapse(
 @overload
 def collapse(
     M: ArrayLike,
-    groups: Sequence[Hashable] | NDArray[Any],
     /,
+    groups: Sequence[Hashable] | NDArray[Any],
     *,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
@@ -89,8 +89,8 @@ def collapse(
 @accept_dask_arrays(M="CC")
 def collapse(
     M: Array,
-    groups: Sequence[Hashable] | NDArray[Any],
     /,
+    groups: Sequence[Hashable] | NDArray[Any],
     *,
     on_failure: OnFailure = None,
     num_threads: int | None = None,

@@ -224,6 +224,7 @@ def from_sums(
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> dict[str, Floats]: ...
+@explain_options
 def from_sums(
     d: Array,
     t: Array,
@@ -316,6 +317,7 @@ def defined(
     *,
     num_threads: int | None = ...,
 ) -> Flags: ...
+@explain_options
 def defined(M: Array, /, name: str, *, num_threads: int | None = None) -> Any:
     """Return whether a metric is defined: True where no 0/0 was filled in or left out of an average.
 

@@ -10,6 +10,7 @@ from cmfast._core import dispatch, failures, result_frames, result_repr, validat
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, DeviceT, Floats, OnFailure, Undefined
 from cmfast._core.lazy import accept_dask_arrays
+from cmfast._core.usual_options import explain_options
 from cmfast.metrics import _plan
 from cmfast.metrics._catalogue import FORMS
 
@@ -58,6 +59,7 @@ def one_vs_rest(
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> NDArray[Any]: ...
+@explain_options
 def one_vs_rest(
     M: Array,
     /,
@@ -115,6 +117,7 @@ def confusion_fractions(
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> Floats: ...
+@explain_options
 def confusion_fractions(
     M: Array,
     /,
@@ -222,6 +225,7 @@ def most_confused(
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> Confusions[NDArray[Any]]: ...
+@explain_options
 def most_confused(
     M: Array,
     /,

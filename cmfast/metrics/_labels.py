@@ -45,6 +45,7 @@ def label_margins(
     whole_floats: bool = ...,
     num_threads: int | None = ...,
 ) -> Margins[NDArray[Any]]: ...
+@explain_options
 def label_margins(
     y_true: Array,
     y_pred: Array,

@@ -43,6 +43,7 @@ def multilabel_tables(
     samplewise: bool = ...,
     num_threads: int | None = ...,
 ) -> Integers | Floats: ...
+@explain_options
 def multilabel_tables(
     y_true: Array,
     y_pred: Array,

@@ -1,15 +1,15 @@
 """Shared bodies of the public metric functions, and decorators that explain calls meant for other libraries."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import wraps
-from inspect import Parameter, signature
-from typing import Any, NoReturn, ParamSpec, Protocol, TypeAlias, TypeVar, get_args, overload
+from inspect import signature
+from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar, get_args, overload
 
 from numpy.typing import ArrayLike
 
 from cmfast._core import validate
 from cmfast._core.annotations import Array, DeviceT, Floats, Label, OnFailure, Sparse, Undefined
-from cmfast._core.usual_options import refuse_unknown_option
+from cmfast._core.usual_options import BY_PLACE, refuse_wrong_call
 from cmfast.metrics._catalogue import Averaging
 from cmfast.metrics._evaluate import evaluate
 
@@ -109,26 +109,23 @@ LABEL_CALLS = {"classification_report": "ConfusionCounts.from_labels(y_true, y_p
 def explain_label_calls(function: Callable[P, R]) -> Callable[P, R]:
     """Decorate a metric of matrices: calls with labels or unknown options raise and name the right function."""
     name, some = function.__name__, list(signature(function).parameters.values())
-    known = [p.name for p in some if p.kind in (Parameter.POSITIONAL_OR_KEYWORD, Parameter.KEYWORD_ONLY)]
-    options_of = frozenset(known)
-    most = sum(p.kind in (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD) for p in some)
+    most = sum(p.kind in BY_PLACE for p in some)
 
-    def refuse(args: tuple[Any, ...], options: dict[str, Any]) -> NoReturn:
-        """Raise TypeError for surplus positional arguments, labels or unknown options."""
-        if len(args) > most and not any(map(_is_array, args[1:])):
-            said = f"options must be given by name ({', '.join(known)}), got {validate.format_value(args[most])}"
-            validate.fail(f"metrics.{name}: {said}", TypeError)
-        if len(args) > most or not LABELS.isdisjoint(options):
+    def refuse(args: tuple[Any, ...], options: Collection[str]) -> None:
+        """Raise TypeError for labels; return for another call."""
+        if (len(args) > most and any(map(_is_array, args[1:]))) or not LABELS.isdisjoint(options):
             use = LABEL_CALLS.get(name, f'metrics.from_labels(y_true, y_pred, "{name}")')
             validate.fail(f"metrics.{name}: M must be a confusion matrix, got labels; for these use {use}", TypeError)
-        refuse_unknown_option(next(option for option in options if option not in known), known)
 
     @wraps(function)
     def wrapper(*args: P.args, **options: P.kwargs) -> R:
-        """Call the metric; raise TypeError for surplus positional arguments or unknown options."""
-        if len(args) > most or not options_of.issuperset(options):
+        """Call the metric; explain a TypeError that labels, surplus arguments or unknown options caused."""
+        try:
+            return function(*args, **options)
+        except TypeError:
             refuse(args, options)
-        return function(*args, **options)
+            refuse_wrong_call(function, args, options)
+            raise
 
     return wrapper
 

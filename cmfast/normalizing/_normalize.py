@@ -27,12 +27,14 @@ from cmfast._core.annotations import (
 )
 from cmfast._core.lazy import accept_dask_arrays
 from cmfast._core.progress import make_reporter
+from cmfast._core.usual_options import explain_options, suggest_option
 from cmfast.kernels.status import Status
 from cmfast.scaling._explain_failure import OUT_OF_RANGE, explain_unnormalised
 from cmfast.scaling._ipf import OPTIONS, ipf, solve, validate_rules
 
 __all__ = ["bi_normalize", "importance_weights", "normalize"]
 
+COMMON_OPTIONS = ("on_failure", "num_threads", "progress")  # of every method
 FAILED = "matrices not normalised"
 
 
@@ -58,6 +60,7 @@ def normalize(
     progress: Progress = ...,
     **options: Unpack[BiOptions],
 ) -> Floats: ...
+@explain_options
 def normalize(
     M: Array,
     /,
@@ -151,6 +154,7 @@ def importance_weights(
     progress: Progress = ...,
     **options: Unpack[BiOptions],
 ) -> Floats: ...
+@explain_options
 def importance_weights(
     M: Array,
     /,
@@ -403,6 +407,7 @@ def bi_normalize(
     num_threads: int | None = ...,
     progress: Progress = ...,
 ) -> Any: ...
+@explain_options
 def bi_normalize(
     M: Array,
     /,
@@ -496,6 +501,6 @@ def _resolve_method(method: Any, options: dict[str, Any]) -> str:
     one = str(SYNONYMS.get(method, method))
     for name in options:
         if one != "bi" or name not in OPTIONS:
-            near = validate.suggest_name(name, OPTIONS) if one == "bi" else ""
+            near = suggest_option(name, (*COMMON_OPTIONS, *(OPTIONS if one == "bi" else ())))
             validate.fail(f"method {method!r} has no option {name!r}{near}", TypeError)
     return one

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from functools import partial, wraps
+from inspect import signature
 from statistics import NormalDist
 from typing import Any, Generic, NamedTuple, TypeVar, get_args, overload
 
@@ -13,7 +14,9 @@ from cmfast._core import bad_values, dispatch, failures, result_frames, result_r
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import AreaMethod, Array, ArrayT, DeviceT, OnFailure
 from cmfast._core.lazy import accept_dask_arrays
+from cmfast._core.usual_options import describe_unknown_option
 from cmfast.metrics._thresholds import adopt_scores, explain_bad_row
+from cmfast.uncertainty._from_labels import place_named
 from cmfast.uncertainty._results import Interval, normal_interval
 
 R = TypeVar("R")
@@ -241,9 +244,9 @@ def _explain_bad_element(arrays: list[Any], index: tuple[int, ...]) -> str:
 
 
 def accept_scores(
-    compute: Callable[..., Any], n_arrays: int, allowed: tuple[str, ...]
+    compute: Callable[..., Any], sides: tuple[str, ...], allowed: tuple[str, ...]
 ) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """Decorate a function of counts or labels: with `n_arrays` arrays and "roc_auc" it calls `compute` of scores."""
+    """Decorate a function of counts or labels: with "roc_auc" it calls `compute` of the arrays `sides`."""
 
     def decorate(function: Callable[..., R]) -> Callable[..., R]:
         """Return the function that also accepts scores."""
@@ -251,15 +254,19 @@ def accept_scores(
         @wraps(function)
         def wrapper(*given: Any, **options: Any) -> Any:
             """Call `compute` if "roc_auc" is wanted, else `function`."""
+            if isinstance(options.get("names"), str) and options["names"] == AREA:
+                given = place_named(given, options, sides)
             names = given[-1] if len(given) > 1 else None
             if isinstance(names, list | tuple) and any(isinstance(name, str) and name == AREA for name in names):
                 validate.refuse("names", f"{AREA!r} alone, not in a list", validate.format_value(names))
             if not isinstance(names, str) or names != AREA:
                 return function(*given, **options)
-            if len(given) != n_arrays + 1:
-                wanted = f"a metric of counts; {AREA!r} needs labels and scores, {n_arrays} arrays in all"
+            if len(given) != len(sides) + 1:
+                wanted = f"a metric of counts; {AREA!r} needs labels and scores, {len(sides)} arrays in all"
                 validate.refuse("names", wanted, validate.format_value(names))
             for name, value in options.items():
+                if name not in signature(function).parameters:
+                    validate.fail(describe_unknown_option(name, (*sides, *allowed)), TypeError)
                 if name not in allowed:
                     validate.refuse(name, f"left out with {AREA!r}", validate.format_value(value))
             return compute(*given[:-1], **options)

@@ -63,8 +63,8 @@ class _Request(NamedTuple):
 @overload
 def compare(
     T: PairedCounts,
-    names: MetricName,
     /,
+    names: MetricName,
     *,
     method: CompareMethod = ...,
     test: CompareTest = ...,
@@ -78,8 +78,8 @@ def compare(
 @overload
 def compare(
     T: PairedCounts,
-    names: Names = ...,
     /,
+    names: Names = ...,
     *,
     method: CompareMethod = ...,
     test: CompareTest = ...,
@@ -92,24 +92,37 @@ def compare(
 ) -> ComparisonsByMetric: ...
 @overload
 def compare(
-    y_true: Array, y_a: Array, y_b: Array, names: MetricName | Literal["roc_auc"], /, **options: Any
+    y_true: Array,
+    y_a: Array,
+    y_b: Array,
+    names: MetricName | Literal["roc_auc"],
+    **options: Any,
 ) -> Comparison: ...
 @overload
-def compare(y_true: Array, y_a: Array, y_b: Array, names: Names = ..., /, **options: Any) -> ComparisonsByMetric: ...
+def compare(y_true: Array, y_a: Array, y_b: Array, names: Names = ..., **options: Any) -> ComparisonsByMetric: ...
 @overload
-def compare(table: Any, names: MetricName, /, *, y_true: str, y_a: str, y_b: str, **options: Any) -> Comparison: ...
+def compare(table: Any, /, names: MetricName, *, y_true: str, y_a: str, y_b: str, **options: Any) -> Comparison: ...
 @overload
 def compare(
-    table: Any, names: Names = ..., /, *, y_true: str, y_a: str, y_b: str, **options: Any
+    table: Any,
+    /,
+    names: Names = ...,
+    *,
+    y_true: str,
+    y_a: str,
+    y_b: str,
+    **options: Any,
 ) -> ComparisonsByMetric: ...
-@accept_scores(compare_areas, 3, ("method", "test", "confidence_level", "pos_label", "num_threads"))
+@accept_scores(
+    compare_areas, ("y_true", "y_a", "y_b"), ("method", "test", "confidence_level", "pos_label", "num_threads")
+)
 @accept_pairs_of_labels(clusters=True)
 @explain_options
 @accept_delayed
 def compare(
     T: PairedCounts,
-    names: Any = None,
     /,
+    names: Any = None,
     *,
     method: CompareMethod = "bca",
     test: CompareTest = "permutation",

@@ -119,8 +119,8 @@ class Comparisons(NamedTuple):
 @overload
 def compare_many(
     counts_by_pair: Pairs,
-    names: MetricName,
     /,
+    names: MetricName,
     *,
     method: CompareMethod = ...,
     test: CompareTest = ...,
@@ -134,8 +134,8 @@ def compare_many(
 @overload
 def compare_many(
     counts_by_pair: Pairs,
-    names: Names = ...,
     /,
+    names: Names = ...,
     *,
     method: CompareMethod = ...,
     test: CompareTest = ...,
@@ -149,8 +149,8 @@ def compare_many(
 @accept_delayed
 def compare_many(
     counts_by_pair: Pairs,
-    names: Any = None,
     /,
+    names: Any = None,
     *,
     method: CompareMethod = "bca",
     test: CompareTest = "permutation",

@@ -7,6 +7,7 @@ import numpy as np
 
 from cmfast._core import result_repr, validate
 from cmfast._core.markup import escape_prose
+from cmfast._core.usual_options import explain_options_of_methods
 from cmfast.kernels.loading import load
 
 OPTIONS = ("confidence_level", "method", "test", "axes")  # the last fields, which are not arrays
@@ -198,6 +199,7 @@ class Comparison(NamedTuple):
         return load("cmfast.display").ComparisonDisplay.from_comparisons(self).plot(ax=ax)
 
 
+@explain_options_of_methods
 class ComparisonsByMetric(dict[str, Comparison]):
     """Comparisons of two classifiers by several metrics: a dict of :class:`Comparison` by the name of the metric."""
 

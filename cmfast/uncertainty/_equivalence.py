@@ -98,8 +98,8 @@ class Equivalence(NamedTuple):
 @overload
 def equivalence(
     T: PairedCounts,
-    name: MetricName,
     /,
+    name: MetricName,
     margin: float,
     *,
     confidence_level: float = ...,
@@ -108,18 +108,31 @@ def equivalence(
 ) -> Equivalence: ...
 @overload
 def equivalence(
-    y_true: Array, y_a: Array, y_b: Array, name: MetricName, /, margin: float, **options: Any
+    y_true: Array,
+    y_a: Array,
+    y_b: Array,
+    name: MetricName,
+    margin: float,
+    **options: Any,
 ) -> Equivalence: ...
 @overload
 def equivalence(
-    table: Any, name: MetricName, /, margin: float, *, y_true: str, y_a: str, y_b: str, **options: Any
+    table: Any,
+    /,
+    name: MetricName,
+    margin: float,
+    *,
+    y_true: str,
+    y_a: str,
+    y_b: str,
+    **options: Any,
 ) -> Equivalence: ...
 @accept_pairs_of_labels(clusters=True)
 @accept_delayed
 def equivalence(
     T: PairedCounts,
-    name: MetricName,
     /,
+    name: MetricName,
     margin: float,
     *,
     confidence_level: float = 0.95,

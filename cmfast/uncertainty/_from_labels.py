@@ -14,6 +14,7 @@ R = TypeVar("R")
 
 SIDES = ("y_true", "y_pred")
 PAIRED_SIDES = ("y_true", "y_a", "y_b")
+MAY_BE_NAMED = frozenset({*SIDES, *PAIRED_SIDES, "names", "name"})
 NO_TABLES = (np.ndarray, list, tuple, PairedCounts, ConfusionCounts)  # the usual arguments
 
 
@@ -23,6 +24,8 @@ def accept_labels(function: Callable[..., R]) -> Callable[..., R]:
     @wraps(function)
     def wrapper(*given: Any, **options: Any) -> R:
         """Count the labels, if labels are given, and call `function` with the matrix."""
+        if not options.keys().isdisjoint(MAY_BE_NAMED):
+            given = place_named(given, options, SIDES)
         if _names_columns(given, options, SIDES):
             columns = _take_columns(options, SIDES) | _take_clusters(options)
             given = (_count_table(_count_labels, _merge_labels, given[0], columns), *given[1:])
@@ -51,6 +54,8 @@ def accept_pairs_of_labels(*, clusters: bool = False) -> Callable[[Callable[...,
         @wraps(function)
         def wrapper(*given: Any, **options: Any) -> R:
             """Count the labels, if labels are given, and call `function` with the counts."""
+            if not options.keys().isdisjoint(MAY_BE_NAMED):
+                given = place_named(given, options, PAIRED_SIDES)
             if _names_columns(given, options, PAIRED_SIDES):
                 columns = _take_columns(options, PAIRED_SIDES) | take_clusters(options)
                 given = (_count_table(paired_counts, _merge_pairs, given[0], columns), *given[1:])
@@ -72,6 +77,27 @@ def accept_pairs_of_labels(*, clusters: bool = False) -> Callable[[Callable[...,
         return {"clusters": options.pop("clusters")} if clusters and options.get("clusters") is not None else {}
 
     return decorate
+
+
+def place_named(given: tuple[Any, ...], options: dict[str, Any], sides: tuple[str, ...]) -> tuple[Any, ...]:
+    """Remove arrays and metric names that are given by name from the options; return all positional arguments.
+
+    Names of the columns of a table stay in the options.
+    """
+    first = len(given)  # how many arrays are given by place
+    if first and (first >= len(sides) or isinstance(given[-1], str)):
+        first = 0
+    named = [side for side in sides if side in options]
+    if named and (not given or sides[0] not in options):
+        missing = [side for side in sides[first:] if side not in options]
+        if missing:
+            wanted = f"given, too: {', '.join(f'{side}=' for side in sides)} are labels of the same samples"
+            validate.refuse(missing[0], wanted, f"only {' and '.join(named)}", TypeError)
+        if len(named) > len(sides) - first:
+            validate.fail(f"{named[0]} is given twice, by its place and by its name", TypeError)
+        given = (*given, *(options.pop(side) for side in sides[first:]))
+    name = next((options.pop(name) for name in ("names", "name") if name in options), None)
+    return given if name is None else (*given, name)
 
 
 def _are_labels(first: Any, second: Any) -> bool:

@@ -31,13 +31,14 @@ NAMES_OF_PRIORS = ("unit", "perks", *PRIORS)
 OFS = ("metrics", *get_args(CellsOf))
 SCHEMES = {"multinomial": "multinomial", "rows": "row_multinomial", "dirichlet": "dirichlet"}
 FAILED = "matrices without intervals"
+OPTIONS_OF_AREAS = ("method", "confidence_level", "pos_label", "on_failure", "num_threads")
 
 
 @overload
 def interval(
     M: Array,
-    names: Any = ...,
     /,
+    names: Any = ...,
     *,
     of: Of = ...,
     method: IntervalMethod | AreaMethod | None = ...,
@@ -55,14 +56,16 @@ def interval(
     num_threads: int | None = ...,
 ) -> Any: ...
 @overload
-def interval(y_true: Array, y_pred: Array, names: Any = ..., /, **options: Any) -> Any: ...
-@accept_scores(compute_interval, 2, ("method", "confidence_level", "pos_label", "on_failure", "num_threads"))
+def interval(y_true: Array, y_pred: Array, names: Any = ..., **options: Any) -> Any: ...
+@accept_scores(
+    compute_interval, ("y_true", "y_score"), ("method", "confidence_level", "pos_label", "on_failure", "num_threads")
+)
 @accept_labels
 @explain_options
 def interval(
     M: Array,
-    names: Any = None,
     /,
+    names: Any = None,
     *,
     of: Of = "metrics",
     method: IntervalMethod | AreaMethod | None = None,
@@ -310,8 +313,8 @@ def _compute_intervals(
 @overload
 def posterior(
     M: Array,
-    names: Any = ...,
     /,
+    names: Any = ...,
     *,
     prior: Prior = ...,
     n: int | None = ...,
@@ -323,13 +326,13 @@ def posterior(
     num_threads: int | None = ...,
 ) -> Any: ...
 @overload
-def posterior(y_true: Array, y_pred: Array, names: Any = ..., /, **options: Any) -> Any: ...
+def posterior(y_true: Array, y_pred: Array, names: Any = ..., **options: Any) -> Any: ...
 @accept_labels
 @explain_options
 def posterior(
     M: Array,
-    names: Any = None,
     /,
+    names: Any = None,
     *,
     prior: Prior = "unit",
     n: int | None = None,

@@ -11,6 +11,7 @@ from cmfast._core.annotations import Array, Label
 from cmfast._core.confused_pairs import USUAL_LEVEL
 from cmfast._core.markup import escape_prose, isolate
 from cmfast._core.p_values import binomial_test
+from cmfast._core.usual_options import explain_options
 from cmfast._files.archive import Parts
 from cmfast._files.states import State
 from cmfast.uncertainty import _paired_counting
@@ -275,6 +276,7 @@ def count_pairs(held: PairedCells, rows: int, cols: int) -> np.ndarray:
     return out[0] if groups is None else out
 
 
+@explain_options
 def paired_counts(
     y_true: Array,
     y_a: Array,

@@ -9,6 +9,7 @@ import numpy as np
 from cmfast._core import dispatch, plotting, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.markup import escape_prose
+from cmfast._core.usual_options import explain_options_of_methods
 
 MOST_SHOWN_ROWS = 100  # of the table that a notebook shows
 
@@ -104,6 +105,7 @@ def normal_interval(estimate: Any, error: Any, z: float) -> Interval:
     return Interval(estimate, low, high, error, none)
 
 
+@explain_options_of_methods
 @result_repr.add_compute
 @dataclass(eq=False, repr=False)  # a dataclass, so that dask.compute finds the arrays in it
 class Intervals(Mapping[str, Interval]):

@@ -29,8 +29,8 @@ def _get_core_axes(values: dict[str, Any]) -> str:
 @overload
 def standard_error(
     M: DeviceT,
-    names: None = ...,
     /,
+    names: None = ...,
     *,
     of: CellsOf,
     fixed: Fixed = ...,
@@ -45,8 +45,8 @@ def standard_error(
 @overload
 def standard_error(
     M: DeviceT,
-    names: MetricName,
     /,
+    names: MetricName,
     *,
     of: Literal["metrics"] = ...,
     fixed: Fixed = ...,
@@ -61,8 +61,8 @@ def standard_error(
 @overload
 def standard_error(
     M: DeviceT,
-    names: Names = ...,
     /,
+    names: Names = ...,
     *,
     of: Literal["metrics"] = ...,
     fixed: Fixed = ...,
@@ -77,8 +77,8 @@ def standard_error(
 @overload
 def standard_error(
     M: ArrayLike,
-    names: None = ...,
     /,
+    names: None = ...,
     *,
     of: CellsOf,
     fixed: Fixed = ...,
@@ -93,8 +93,8 @@ def standard_error(
 @overload
 def standard_error(
     M: ArrayLike,
-    names: MetricName,
     /,
+    names: MetricName,
     *,
     of: Literal["metrics"] = ...,
     fixed: Fixed = ...,
@@ -109,8 +109,8 @@ def standard_error(
 @overload
 def standard_error(
     M: ArrayLike,
-    names: Names = ...,
     /,
+    names: Names = ...,
     *,
     of: Literal["metrics"] = ...,
     fixed: Fixed = ...,
@@ -127,8 +127,8 @@ def standard_error(
 @accept_dask_arrays(M=_get_core_axes)
 def standard_error(
     M: Array,
-    names: Any = None,
     /,
+    names: Any = None,
     *,
     of: Of = "metrics",
     fixed: Fixed = "total",
