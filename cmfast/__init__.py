@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from cmfast import metrics
 from cmfast._core.configuring import config
 from cmfast._core.failures import DiagnosticWarning, FailureError, FailureWarning
+from cmfast._core.usual_names import make_missing_name_error
 from cmfast._version import __version__
 from cmfast.balancing import balance
 from cmfast.comparison import kl_divergence, l1_distance, overlap
@@ -45,19 +46,26 @@ if TYPE_CHECKING:
     from cmfast import conformal, contingency, display, results, uncertainty
     from cmfast._report import report
 else:
+    _MODULES = ("conformal", "contingency", "display", "results", "uncertainty")
+    _OPTIONAL = {"nn": "torch", "compat": "the library that it replaces"}  # not imported by ``import *``
 
     def __getattr__(name):
         """Import modules that many programs never use, and `report`, on first access."""
-        if name in {"conformal", "contingency", "display", "results", "uncertainty"}:
-            return import_module(f"cmfast.{name}")
-        if name != "report":
-            msg = f"module {__name__!r} has no attribute {name!r}"
-            raise AttributeError(msg)
-        return getattr(import_module("cmfast._report"), name)
+        if name in _MODULES or name in _OPTIONAL:
+            try:
+                return import_module(f"cmfast.{name}")
+            except ImportError as error:  # so that `hasattr` is False
+                msg = f"module {__name__!r} has no attribute {name!r}, as it needs {_OPTIONAL.get(name)}: {error}"
+                raise AttributeError(msg) from error
+        if name == "report":
+            return import_module("cmfast._report").report
+        homes = ("metrics", *_MODULES) if not name.startswith("_") else ()
+        home = next((home for home in homes if name in import_module(f"cmfast.{home}").__all__), None)
+        raise make_missing_name_error(__name__, name, __all__, f"it is cmfast.{home}.{name}" if home else "")
 
     def __dir__():
         """Return the public names, imported or not."""
-        return __all__
+        return [*__all__, *_OPTIONAL]
 
 
 __all__ = [

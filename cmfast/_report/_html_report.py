@@ -24,7 +24,7 @@ class HtmlReport:
         self.html = html
         self._facts = facts
 
-    def save(self, path: str | os.PathLike[str], /, *, force: bool = True) -> Path:
+    def save(self, path: str | os.PathLike[str], *, force: bool = True) -> Path:
         """Write the page to a file, atomically, and return its path.
 
         Parameters

@@ -21,8 +21,8 @@ ACCEPTED_MATRICES = "a scipy.sparse matrix, an array of shape (n, n) or (rows, c
 @explain_options
 def balance(
     A: Any,
-    sums: Array = None,
     /,
+    sums: Array = None,
     *,
     symmetric: Symmetric = False,
     keep: Array = None,

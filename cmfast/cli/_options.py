@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 from cmfast._core.annotations import Empty
+from cmfast._core.usual_names import OF_SCORES
 from cmfast._files import tables
 from cmfast._files.output import check_target
 from cmfast._files.sources import parse_source
@@ -129,6 +130,7 @@ def parse_metric_names(given: list[str]) -> list[str]:
         if _catalogue.find_form(name) is None:
             near = _catalogue.suggest_names(name)
             other = f"did you mean {near[0]!r}?" if near else "there is accuracy, f1_macro, mcc, ..."
+            other = OF_SCORES.get(name.lower(), other)
             misuse(f"--only: there is no metric {name!r}; {other}")
     if not names:
         misuse("--only: give the names of metrics")

@@ -1,5 +1,8 @@
 """Conformal prediction: scores, thresholds, prediction sets, coverage, and correlation of classes in sets."""
 
+from typing import TYPE_CHECKING
+
+from cmfast._core.usual_names import make_missing_name_error
 from cmfast.conformal._coverage import CoverageCounts, coverage_confusion
 from cmfast.conformal._histogram import ScoreHistogram, score_histogram
 from cmfast.conformal._prediction_sets import prediction_sets
@@ -19,3 +22,9 @@ __all__ = [
     "scores",
     "threshold",
 ]
+
+if not TYPE_CHECKING:  # so that type checkers refuse names that are none
+
+    def __getattr__(name):
+        """Raise AttributeError that says what to call for a name of another library."""
+        raise make_missing_name_error(__name__, name, __all__)

@@ -652,7 +652,6 @@ class ConfusionCounts(State, Generic[ArrayT]):
     def table(
         self,
         names: MetricName | Names = ...,
-        /,
         *,
         library: Literal["pandas"],
         undefined: Undefined = ...,
@@ -664,7 +663,6 @@ class ConfusionCounts(State, Generic[ArrayT]):
     def table(
         self,
         names: MetricName | Names = ...,
-        /,
         *,
         library: Literal["polars"],
         undefined: Undefined = ...,
@@ -676,7 +674,6 @@ class ConfusionCounts(State, Generic[ArrayT]):
     def table(
         self,
         names: MetricName | Names = ...,
-        /,
         *,
         library: Literal["pyarrow"],
         undefined: Undefined = ...,
@@ -688,7 +685,6 @@ class ConfusionCounts(State, Generic[ArrayT]):
     def table(
         self,
         names: MetricName | Names = ...,
-        /,
         *,
         library: None = ...,
         undefined: Undefined = ...,
@@ -699,7 +695,6 @@ class ConfusionCounts(State, Generic[ArrayT]):
     def table(
         self,
         names: MetricName | Names = None,
-        /,
         *,
         library: str | None = None,
         undefined: Undefined = "present",

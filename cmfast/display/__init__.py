@@ -3,6 +3,9 @@
 The first plot imports matplotlib.
 """
 
+from typing import TYPE_CHECKING
+
+from cmfast._core.usual_names import make_missing_name_error
 from cmfast.conformal._display import CcmDisplay
 from cmfast.contingency._display import PathDisplay, SurfaceDisplay
 from cmfast.display._confusion import ConfusionDisplay
@@ -22,3 +25,9 @@ __all__ = [
     "StripDisplay",
     "SurfaceDisplay",
 ]
+
+if not TYPE_CHECKING:  # so that type checkers refuse names that are none
+
+    def __getattr__(name):
+        """Raise AttributeError that says what to call for a name of another library."""
+        raise make_missing_name_error(__name__, name, __all__)

@@ -7,6 +7,7 @@ metric, such as ``iou`` of ``jaccard``, is a name for :func:`compute`, and found
 
 from typing import TYPE_CHECKING, get_args
 
+from cmfast._core.usual_names import make_missing_name_error
 from cmfast.metrics import _functions
 from cmfast.metrics._collapse import collapse
 from cmfast.metrics._compute import compute, defined, from_sums
@@ -61,6 +62,5 @@ if not TYPE_CHECKING:  # so that type checkers refuse names that are none
         for metric in _functions.METRICS:
             if name in metric.aliases:
                 return globals()[metric.name]
-        cure = f'; metrics.compute(M, "{name}") computes it' if name in get_args(MetricName) else ""
-        msg = f"module {__name__!r} has no attribute {name!r}{cure}"
-        raise AttributeError(msg)
+        cure = f'metrics.compute(M, "{name}") computes it' if name in get_args(MetricName) else ""
+        raise make_missing_name_error(__name__, name, __all__, cure)

@@ -8,6 +8,7 @@ import numpy as np
 
 from cmfast._core import validate
 from cmfast._core.annotations import Undefined
+from cmfast._core.usual_names import OF_SCORES
 from cmfast.kernels.shared.metric_formulas import CHANCE, RATES, Value
 from cmfast.kernels.shared.metrics import AGAIN, ORDERED, PRODUCTS, Mode, Over, Plan, Step, Total
 from cmfast.metrics._catalogue import AVERAGES, FORMS, GROUPS, Form, Metric, find_form, list_group, suggest_names
@@ -63,6 +64,8 @@ def _refuse_unknown_name(argument: str, name: str) -> NoReturn:
     if name == "tau_weighted":
         given = f"{name!r}, which needs a weight for each class in its name: 'tau_weighted_1_5' for two of them"
         validate.refuse(argument, "metrics", given)
+    if name.lower() in OF_SCORES:
+        validate.refuse(argument, "metrics", f"{name!r}; {OF_SCORES[name.lower()]}")
     meant = suggest_names(name)
     if meant:
         validate.refuse(argument, "metrics", f"{validate.format_value(name)}; did you mean {meant[0]!r}?")

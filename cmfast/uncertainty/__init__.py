@@ -1,5 +1,8 @@
 """Uncertainty of confusion matrices and metrics: standard errors, intervals, posteriors, comparisons of classifiers."""
 
+from typing import TYPE_CHECKING
+
+from cmfast._core.usual_names import make_missing_name_error
 from cmfast.uncertainty._areas import auc_covariance
 from cmfast.uncertainty._compare import compare
 from cmfast.uncertainty._compare_many import compare_many
@@ -25,3 +28,9 @@ __all__ = [
     "standard_error",
     "stuart_maxwell",
 ]
+
+if not TYPE_CHECKING:  # so that type checkers refuse names that are none
+
+    def __getattr__(name):
+        """Raise AttributeError that says what to call for a name of another library."""
+        raise make_missing_name_error(__name__, name, __all__)

@@ -21,6 +21,7 @@ from cmfast.uncertainty._results import Interval, normal_interval
 
 R = TypeVar("R")
 AREA = "roc_auc"  # the name of the area among metrics
+AREAS_ELSEWHERE = frozenset({"auc", "auroc", "roc_auc_score"})
 FAILED = "elements without areas"
 
 
@@ -254,11 +255,14 @@ def accept_scores(
         @wraps(function)
         def wrapper(*given: Any, **options: Any) -> Any:
             """Call `compute` if "roc_auc" is wanted, else `function`."""
-            if isinstance(options.get("names"), str) and options["names"] == AREA:
+            named = options.get("names")
+            if isinstance(named, str) and (named == AREA or named.lower() in AREAS_ELSEWHERE):
                 given = place_named(given, options, sides)
             names = given[-1] if len(given) > 1 else None
             if isinstance(names, list | tuple) and any(isinstance(name, str) and name == AREA for name in names):
                 validate.refuse("names", f"{AREA!r} alone, not in a list", validate.format_value(names))
+            if isinstance(names, str) and len(given) == len(sides) + 1 and names.lower() in AREAS_ELSEWHERE:
+                validate.refuse("names", "the names of metrics", f"{names!r}; it is called {AREA!r}")
             if not isinstance(names, str) or names != AREA:
                 return function(*given, **options)
             if len(given) != len(sides) + 1:

@@ -1,0 +1,85 @@
+"""Explain names that a module does not have: what users of other libraries type, or a name nearby."""
+
+from collections.abc import Collection
+
+from cmfast._core import validate
+
+# Metrics of labels: the name elsewhere and the name here.
+METRICS = {
+    "accuracy_score": "accuracy",
+    "balanced_accuracy_score": "balanced_accuracy",
+    "precision_score": "precision",
+    "recall_score": "recall",
+    "f1_score": "f1",
+    "jaccard_score": "jaccard",
+    "jaccard_index": "jaccard",
+    "matthews_corrcoef": "mcc",
+    "matthews_corr_coef": "mcc",
+    "cohen_kappa_score": "kappa",
+    "cohen_kappa": "kappa",
+    "cohens_kappa": "kappa",
+    "sensitivity_score": "recall",
+    "specificity_score": "specificity",
+    "geometric_mean_score": "geometric_mean",
+    "hamming_loss": "zero_one_loss",
+}
+# Metrics of scores: the name elsewhere, and what to do.
+OF_SCORES = dict.fromkeys(
+    ("auc", "auroc", "roc_auc_score", "auc_score", "area_under_curve"), "metrics.roc_auc(y_true, y_score) computes it"
+)
+OF_SCORES |= {"roc_auc": "metrics.roc_auc(y_true, y_score) computes it, of scores"}
+OF_SCORES |= dict.fromkeys(
+    ("average_precision_score", "average_precision", "pr_auc", "auprc"),
+    "metrics.average_precision(y_true, y_score) computes it, of scores",
+)
+OF_SCORES |= dict.fromkeys(
+    ("log_loss", "cross_entropy", "brier_score", "brier_score_loss", "top_k_accuracy_score", "calibration_curve"),
+    "it needs probabilities, of which cmfast computes only metrics.roc_auc(y_true, y_score) and its curves",
+)
+# The name elsewhere, and what to do.
+USUAL_NAMES = OF_SCORES | {
+    "roc_curve": "metrics.roc(y_true, y_score) computes it",
+    "precision_recall_curve": "metrics.precision_recall(y_true, y_score) computes it",
+    "fbeta_score": 'metrics.from_labels(y_true, y_pred, "fbeta_2") computes it from labels, metrics.fbeta(M, 2) from a '
+    "matrix",
+    "precision_recall_fscore_support": "metrics.classification_report(M) has these of every class",
+    "multilabel_confusion_matrix": "metrics.multilabel_tables(y_true, y_pred) counts it",
+    "det_curve": "metrics.roc(y_true, y_score) has both error rates",
+    "make_scorer": 'cmfast.compat.sklearn.make_scorer("f1_macro") makes it',
+    "ConfusionMatrixDisplay": "it is called display.ConfusionDisplay",
+    "plot_confusion_matrix": "display.ConfusionDisplay.from_predictions(y_true, y_pred) draws it",
+    "RocCurveDisplay": "metrics.roc(y_true, y_score).plot() draws it",
+    "PrecisionRecallDisplay": "metrics.precision_recall(y_true, y_score).plot() draws it",
+    "set_config": "with cmfast.config(num_threads=2): sets options of the calls in a block",
+    "config_context": "it is called cmfast.config",
+    "option_context": "it is called cmfast.config",
+    "set_num_threads": "with cmfast.config(num_threads=2): sets it for the calls in a block",
+    "errstate": 'with cmfast.config(on_failure="ignore"): sets it for the calls in a block',
+    "crosstab": "cmfast.ConfusionCounts.from_labels(y_true, y_pred).to_pandas() is a table with labels",
+    "ConfusionMatrix": "it is called cmfast.ConfusionCounts; cmfast.confusion_matrix(y_true, y_pred) counts an array",
+    "MulticlassConfusionMatrix": "cmfast.compat.torchmetrics has it",
+    "groupby": "it is called cmfast.by",
+    "sinkhorn": "it is called cmfast.ipf",
+    "ipfn": "it is called cmfast.ipf, with more axes cmfast.ipf_nd",
+    "raking": "it is called cmfast.rake",
+    "bootstrap": "uncertainty.interval(y_true, y_pred, names) computes bootstrap intervals",
+    "confidence_interval": "it is called uncertainty.interval",
+    "delong": 'uncertainty.compare(y_true, s_a, s_b, "roc_auc") compares areas so',
+    "delong_test": 'uncertainty.compare(y_true, s_a, s_b, "roc_auc") compares areas so',
+    "mcnemar_test": "it is called uncertainty.mcnemar",
+    "tost": "it is called uncertainty.equivalence",
+    "quantile": "it is called conformal.threshold",
+    "nonconformity_scores": "it is called conformal.scores",
+}
+
+
+def make_missing_name_error(module: str, name: str, known: Collection[str], cure: str = "") -> AttributeError:
+    """Return the AttributeError for a name that `module` does not have: what to call, `cure`, or a name nearby."""
+    metric = METRICS.get(name)
+    if metric is not None:
+        of_labels = f'metrics.from_labels(y_true, y_pred, "{metric}") computes it from labels'
+        near = f"; {of_labels}, metrics.{metric}(M) from a matrix"
+    else:
+        call = cure or USUAL_NAMES.get(name)
+        near = f"; {call}" if call else "" if name.startswith("_") else validate.suggest_name(name, known)
+    return AttributeError(f"module {module!r} has no attribute {name!r}{near}", name=name)
