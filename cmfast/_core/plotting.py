@@ -32,6 +32,13 @@ def get_axes(ax: Any, size: tuple[float, float] | None = None, layout: str = "co
     return load_pyplot().subplots(figsize=size, layout=layout)[1] if ax is None else ax
 
 
+def is_open(figure: Any) -> bool:
+    """Return whether `figure` is one of pyplot's open figures, which a notebook shows after the cell."""
+    from matplotlib._pylab_helpers import Gcf  # noqa: TID251  (as IPython does; pyplot would change its current figure)
+
+    return any(manager.canvas.figure is figure for manager in Gcf.figs.values())
+
+
 def encode_figure(figure: Any) -> str:
     """Return a figure as a PNG in base64, and close it."""
     stream = io.BytesIO()

@@ -53,15 +53,20 @@ def add_repr_of_display(cls: C) -> C:
         return f"<{cls.__name__}: {self._describe()}>"
 
     def _repr_html_(self: Any) -> str:
-        """Return the picture with a caption, or only text if it was drawn before: a notebook shows drawn figures."""
+        """Return the picture with a caption; only text where a notebook shows the drawn figure itself.
+
+        Notebooks show the figures that are open in pyplot after a cell, and close them. Without matplotlib the text
+        says so.
+        """
         text = f"<p>{escape_prose(repr(self))}</p>"
-        if hasattr(self, "figure_"):
+        figure = self.figure_.figure if hasattr(self, "figure_") else None  # of a subfigure the whole
+        if figure is not None and plotting.is_open(figure):
             return text
         try:
-            drawn = copy(self).plot()
-        except ImportError:  # matplotlib is optional
-            return text
-        picture = plotting.encode_figure(drawn.figure_)
+            figure = copy(self).plot().figure_ if figure is None else figure
+        except ImportError as error:  # matplotlib is optional
+            return f"{text}<p>{escape_prose(str(error))}</p>"
+        picture = plotting.encode_figure(figure)
         image = f'<img alt="{cls.__name__}" src="data:image/png;base64,{picture}">'
         return f"<figure>{image}<figcaption>{escape_prose(self._describe())}</figcaption></figure>"
 

@@ -46,7 +46,7 @@ TEXTS = {
     "carried": "fewer than {carried} samples carry the variance, as when errors, or errors far from the diagonal, are "
     "rare; use {other}",
     "close": "several recalls are about equally small, so their minimum is biased low; look at recall instead",
-    "aside": "replicates are not centred on the estimate; only more samples of each class help",
+    "aside": "resamples are not centred on the estimate; only more samples of each class help",
 }
 
 

@@ -158,11 +158,11 @@ def compare(
     confidence_level : float
         Level of the interval. One classifier is reported as higher if p is at most ``1 - confidence_level``.
     n_resamples : int
-        Number of bootstrap replicates, and of random swaps if there are too many to enumerate.
+        Number of bootstrap resamples, and of random swaps if there are too many to enumerate.
     rng : int or numpy.random.Generator
         Seed of the random numbers.
     undefined : {"present", "nan", "strict", "zero", "one"} or float
-        Value of a 0/0, as for :func:`cmfast.metrics.compute`. With "nan" or "strict" undefined replicates are left
+        Value of a 0/0, as for :func:`cmfast.metrics.compute`. With "nan" or "strict" undefined resamples are left
         out and counted.
     pos_label : {1, 0}, optional
         The positive one of two classes, for binary names; default: 1. For "roc_auc" any label.

@@ -147,7 +147,7 @@ class Comparison(NamedTuple):
         said = f"{self.name}{where}: {first:.4f} and {second:.4f}, the difference is {first - second:+.4f}"
         said += f", {100 * self.confidence_level:g} % interval {low:+.4f} to {high:+.4f}"
         undefined = int(np.asarray(self.n_undefined)[at])
-        left_out = f"; {undefined:,} undefined replicates left out" if undefined else ""
+        left_out = f"; {undefined:,} undefined resamples left out" if undefined else ""
         error = float(np.asarray(self.p_error)[at])
         by_draws = f" (+- {error:.2g})" if error > 0 else ""
         return f"{said}; p = {p[at]:.3g}{by_draws}: {self.verdict(at)}{self.parting(at)}{left_out}"

@@ -550,7 +550,7 @@ def _compute_wilson_intervals(
     def ends(
         name: str, which: str, value: Any, total: Any, row_sums: Any, col_sums: Any, status: Any
     ) -> tuple[Any, ...]:
-        """Return both ends, the standard error and 0 undefined replicates, by Wilson's formula."""
+        """Return both ends, the standard error and 0 undefined resamples, by Wilson's formula."""
         whole = total[..., None]
         size = {"row": row_sums, "col": col_sums}.get(which.removeprefix("not "), whole)
         size = 1.0 * (whole - size if which.startswith("not") else size)

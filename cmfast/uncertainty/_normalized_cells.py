@@ -76,7 +76,7 @@ def _sum_clusters(M: Any, parts: ClusterAxis | None) -> Any:
 def _draw_replicates(
     M: Any, parts: ClusterAxis | None, scheme: Any, draws: dict[str, Any], options: dict[str, Any]
 ) -> Any:
-    """Return bootstrap replicates of the matrix, resampled by cells, rows or clusters, and the status."""
+    """Return bootstrap resamples of the matrix, resampled by cells, rows or clusters, and the status."""
     given = {"n": options["n"], "num_threads": options["num_threads"], **draws}
     if parts is None:
         return dispatch.call("resample", M, None, scheme=scheme, **given)

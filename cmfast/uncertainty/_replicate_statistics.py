@@ -1,4 +1,4 @@
-"""Statistics of bootstrap replicates: percentile, basic and BCa intervals, p-values and shares, without NaN."""
+"""Statistics of bootstrap resamples: percentile, basic and BCa intervals, p-values and shares, without NaN."""
 
 from typing import NamedTuple
 

@@ -54,7 +54,7 @@ def resample(
     on_failure: OnFailure = None,
     num_threads: int | None = None,
 ) -> Any:
-    """Draw bootstrap replicates of confusion matrices.
+    """Draw bootstrap resamples of confusion matrices.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def resample(
     rng : int or numpy.random.Generator
         Seed of the random numbers.
     on_failure : {"warn", "raise", "ignore"}, optional
-        What to do about matrices that cannot be drawn from; their replicates are 0.
+        What to do about matrices that cannot be drawn from; their resamples are 0.
         Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
         Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
@@ -163,7 +163,5 @@ def _draw_matrices(
 
 def explain_failure(M: Array, missed: Array | None, scheme: Scheme, index: tuple[int, ...]) -> str:
     """Return a text that says why the matrix at `index` cannot be resampled, and what to pass instead."""
-    size = "" if scheme == "row_multinomial" else f"{wording.option('n')}, the number of samples in a replicate, or "
-    return (
-        f"{explain_invalid(index, f'{size}the counts that they came from', M=M, missed=missed)}; its replicates are 0"
-    )
+    size = "" if scheme == "row_multinomial" else f"{wording.option('n')}, the number of samples in a resample, or "
+    return f"{explain_invalid(index, f'{size}the counts that they came from', M=M, missed=missed)}; its resamples are 0"

@@ -27,7 +27,7 @@ class Interval(NamedTuple):
     standard_error : array
         Standard deviation of the replicates; without replicates, by the delta method or of the share.
     n_undefined : array of int64
-        Number of replicates in which the metric was undefined, left out of all other fields.
+        Number of resamples in which the metric was undefined, left out of all other fields.
     """
 
     estimate: Any
@@ -51,7 +51,7 @@ class Interval(NamedTuple):
         if estimate.ndim == 0:
             text = f"{float(estimate):.4g}, interval {float(low):.4g} to {float(high):.4g}"
         lost = int(np.max(adapter(self.n_undefined).to_host(self.n_undefined), initial=0))
-        return f"{text}; undefined in up to {lost:,} replicates, which are left out" if lost else text
+        return f"{text}; undefined in up to {lost:,} resamples, which are left out" if lost else text
 
     def _rows(self) -> list[dict[str, Any]]:
         """Return a dict per value: its index and the fields of its interval."""
@@ -94,7 +94,7 @@ def _draw_forest(ax: Any, rows: list[dict[str, Any]]) -> Any:
 
 
 def normal_interval(estimate: Any, error: Any, z: float) -> Interval:
-    """Return the interval estimate +- `z` standard errors, with 0 undefined replicates."""
+    """Return the interval estimate +- `z` standard errors, with 0 undefined resamples."""
 
     def ends(estimate: Any, error: Any) -> tuple[Any, ...]:
         """Return both ends, and an array of False."""
@@ -137,7 +137,7 @@ class Intervals(Mapping[str, Interval]):
 
     def __repr__(self) -> str:
         metrics = f"{len(self)} metric{'s' * (len(self) != 1)}"
-        drawn = f", {self.n_resamples:,} replicates" if self.n_resamples else ""
+        drawn = f", {self.n_resamples:,} resamples" if self.n_resamples else ""
         lazy = "; lazy, dask.compute gives it" if result_repr.is_lazy_result(self) else ""
         return f"<Intervals: {metrics}, {self.confidence_level:.0%} by {self.method}{drawn}{lazy}>"
 

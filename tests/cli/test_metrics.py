@@ -198,7 +198,7 @@ def test_intervals_of_labels(csv, capsys):
     assert cli.main(options) == 0
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     found = cmfast.uncertainty.interval(M, ["mcc", "recall"])
-    assert lines[0] == ["95%", "intervals", "by", "bca,", "10,000", "replicates;", "0/0:", "present"]
+    assert lines[0] == ["95%", "intervals", "by", "bca,", "10,000", "resamples;", "0/0:", "present"]
     assert lines[1] == ["estimate", "low", "high"]
     assert lines[2] == ["mcc", *(f"{float(x):.4f}" for x in found["mcc"][:3])]
     assert lines[5] == ["recall", "2", *(f"{x[2]:.4f}" for x in found["recall"][:3])]
@@ -231,7 +231,7 @@ def test_intervals_of_clusters(tmp_path, capsys):
     np.testing.assert_array_equal(said["ends"]["recall"]["high"], found["recall"].high)
     assert cli.main([*options, "--by", "site"]) == 0
     text = capsys.readouterr().out
-    assert text.startswith("95% intervals by bca, 10,000 replicates, of 40 clusters;")
+    assert text.startswith("95% intervals by bca, 10,000 resamples, of 40 clusters;")
     own = cmfast.confusion_matrix(y[site == 1], p[site == 1], groups=patient[site == 1])
     inside = cmfast.uncertainty.interval(own, "mcc", clusters=True)
     assert f"{inside.low:.4f}" in text.partition("site = 1")[2]

@@ -66,7 +66,7 @@ def test_tables_and_counts(files, capsys):
 
 def test_what_is_printed(files, capsys):
     status, out, _ = run(capsys, "in.npy", "-o", "out.npy", "--resamples", "20")
-    assert (status, out) == (0, "out.npy: 20 replicates of 7 matrices 3 x 3, multinomial, seed 0\n")
+    assert (status, out) == (0, "out.npy: 20 resamples of 7 matrices 3 x 3, multinomial, seed 0\n")
     status, out, _ = run(capsys, "one.npy", "-o", "more.npy", "--json", "--n", "9")
     facts = {
         "output": "more.npy",
@@ -90,7 +90,7 @@ def test_a_matrix_that_cannot_be_drawn_from_is_told_and_spoils_no_other(block_mb
     assert len(err.splitlines()) == 1
     assert "uncertainty.resample: 1 of 7 matrices not resampled" in err
     assert "(first: 2)" in err
-    assert "--n, the number of samples in a replicate" in err
+    assert "--n, the number of samples in a resample" in err
     found, fine = np.load("out.npy"), np.arange(7) != 2
     np.testing.assert_array_equal(found[fine], resample(M, n_resamples=20)[fine])
     assert not found[2].any()

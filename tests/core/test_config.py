@@ -125,3 +125,43 @@ def test_a_block_ends_where_it_raises():
 def test_wrong_settings_are_refused(options, error, text):
     with pytest.raises(error, match=f"^{text}"), cmfast.config(**options):
         pass
+
+
+def test_a_call_without_a_block_says_that_it_sets_nothing():
+    with pytest.warns(cmfast.DiagnosticWarning, match="^config: the call alone sets nothing; write `with ") as caught:
+        cmfast.config(num_threads=2)
+    assert caught[0].filename == __file__
+    with pytest.warns(cmfast.FailureWarning):
+        cmfast.ipf(BAD)
+    held = cmfast.config(on_failure="raise")
+    assert "with cmfast.config(on_failure='raise'): ..." in repr(held)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        with held:
+            pass
+        del held
+
+
+def test_a_block_is_used_once():
+    once = cmfast.config(on_failure="raise")
+    with once:
+        pass
+    with pytest.raises(RuntimeError, match="config: the context manager was used before"), once:
+        pass
+
+
+def test_a_decorator_sets_options_in_every_call_of_a_function():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+
+        @cmfast.config(on_failure="raise")
+        def strict(deeper=True):
+            if deeper:
+                strict(deeper=False)
+            return cmfast.ipf(BAD)
+
+    for _ in range(2):
+        with pytest.raises(cmfast.FailureError):
+            strict()
+    with pytest.warns(cmfast.FailureWarning):
+        cmfast.ipf(BAD)

@@ -46,7 +46,14 @@ def test_one_line_and_a_picture(name):
     assert base64.b64decode(encoded.partition('"')[0]).startswith(b"\x89PNG")
     assert pyplot.get_fignums() == open_before
     assert not hasattr(found, "figure_")
-    assert "<img" not in found.plot()._repr_html_()
+    assert "<img" not in found.plot()._repr_html_()  # the notebook shows the open figure itself, and closes it
+    pyplot.close("all")
+    other = pyplot.figure()  # has the number that the closed one had
+    again = found._repr_html_()
+    assert again.endswith("</figcaption></figure>")
+    _, _, encoded = again.partition('src="data:image/png;base64,')
+    assert base64.b64decode(encoded.partition('"')[0]).startswith(b"\x89PNG")
+    assert pyplot.get_fignums() == [other.number]
     pyplot.close("all")
 
 
@@ -57,7 +64,11 @@ def test_every_display_is_here():
 def test_without_matplotlib_there_is_the_text(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.pyplot", None)
     shown = DISPLAYS["ConfusionDisplay"]()._repr_html_()
-    assert shown == "<p>&lt;ConfusionDisplay: 3 classes, % of the true class&gt;</p>"
+    text = "<p>&lt;ConfusionDisplay: 3 classes, % of the true class&gt;</p>"
+    assert (
+        shown
+        == f"{text}<p>display.ConfusionDisplay.plot: pictures need matplotlib: pip install &quot;cmfast[plot]&quot;</p>"
+    )
 
 
 def test_accumulators_show_what_they_hold():

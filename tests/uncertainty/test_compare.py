@@ -174,7 +174,7 @@ def test_undefined_replicates_are_left_out_and_counted():
     found = uncertainty.compare(T, "recall_binary", undefined="nan", n_resamples=4000)
     assert found.n_undefined == pytest.approx(4000 * (30 / 31) ** 31, rel=0.1)
     assert (found.low, found.high, found.p_value) == (0, 0, 1)
-    assert "undefined replicates left out" in found.explain()
+    assert "undefined resamples left out" in found.explain()
     assert uncertainty.compare(T, "recall_binary", n_resamples=50).n_undefined == 0
 
 

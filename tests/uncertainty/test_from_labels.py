@@ -175,7 +175,7 @@ def test_intervals_are_a_table_in_a_notebook():
     shown = found._repr_html_()
     assert shown.count("<tr>") == 1 + 3
     assert f"<td>{float(found['mcc'].low):.4g}</td>" in shown
-    assert "2 metrics, 95% by bca, 20 replicates" in shown
+    assert "2 metrics, 95% by bca, 20 resamples" in shown
 
 
 def test_clusters_of_labels_are_those_of_a_matrix_per_cluster():

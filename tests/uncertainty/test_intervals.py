@@ -279,7 +279,7 @@ def test_what_is_wrong_with_options():
 
 def test_several_names_show_themselves():
     found = uncertainty.interval(SURFACE, ["mcc", "f1"], n_resamples=200)
-    assert repr(found) == "<Intervals: 2 metrics, 95% by bca, 200 replicates>"
+    assert repr(found) == "<Intervals: 2 metrics, 95% by bca, 200 resamples>"
     assert list(found) == ["mcc", "f1"]
     frame = found.to_pandas()
     assert frame.shape == (4, 7)

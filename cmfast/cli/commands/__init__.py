@@ -27,7 +27,7 @@ COMMANDS = {
     "normalize": Command(
         "matrices", "normalise a file of confusion matrices", "matrices.npy -o bi.npy --smoothing 0.5"
     ),
-    "resample": Command("matrices", "bootstrap a file of confusion matrices", "matrices.npy -o replicates.npy"),
+    "resample": Command("matrices", "bootstrap a file of confusion matrices", "matrices.npy -o resamples.npy"),
     "ipf": Command(
         "tables",
         "scale a table to margins over any axes",

@@ -42,7 +42,7 @@ def add_options(parser: Parser) -> None:
     add_common(parser, "--header")
     add_common(parser, "--only", help=f"these metrics (default: {', '.join(NAMES)})")
     add_common(parser, "--confidence-level")
-    what = "number of bootstrap replicates, and of random permutations if there are too many; default 10000"
+    what = "number of bootstrap resamples, and of random permutations if there are too many; default 10000"
     add_common(parser, "--resamples", help=what)
     what = "p-value from permuting the two predictions of a sample (default), or from the interval"
     parser.add_argument("--test", choices=get_args(CompareTest), default="permutation", help=what)

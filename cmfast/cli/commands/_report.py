@@ -33,7 +33,7 @@ def add_options(parser: Parser) -> None:
     parser.add_argument("--title", metavar="TEXT", help="title of the page")
     add_common(parser, "--smoothing", type=positive_number, help="bi: a number added to every cell")
     add_common(parser, "--confidence-level")
-    add_common(parser, "--resamples", help="number of bootstrap replicates for intervals, default 10000")
+    add_common(parser, "--resamples", help="number of bootstrap resamples for intervals, default 10000")
     add_common(parser, "--seed", "--threads")
     add_output(parser, "html file for the page, default report.html")
     parser.set_defaults(output=Path("report.html"))

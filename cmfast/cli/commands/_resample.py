@@ -1,4 +1,4 @@
-"""``cmfast resample``: draw bootstrap replicates of a file of confusion matrices."""
+"""``cmfast resample``: draw bootstrap resamples of a file of confusion matrices."""
 
 import argparse
 import math
@@ -33,8 +33,8 @@ def add_options(parser: Parser) -> None:
     what = f"counts: {MATRICES}; or the output of confusion --json or merge"
     parser.add_argument("input", type=parse_source, metavar="IN", help=what)
     add_common(parser, "--cells")
-    add_output(parser, "npy file (..., N, C, C) for the replicates", required=True)
-    many = "replicates per matrix, default 1000"
+    add_output(parser, "npy file (..., N, C, C) for the resamples", required=True)
+    many = "resamples per matrix, default 1000"
     parser.add_argument("--resamples", type=natural_number, default=1000, metavar="N", help=many)
     scheme = "what is resampled: all cells, the cells of each row, or only the class counts; default multinomial"
     parser.add_argument("--scheme", choices=get_args(Scheme), default="multinomial", help=scheme)
@@ -62,7 +62,7 @@ def run(args: argparse.Namespace) -> Result:
     names = ("resamples", "scheme", "n", "seed")
     requested = {name: getattr(args, name) for name in names}
     metadata = {"output": str(args.output), "shape": list(shape), **requested, "failed": failed}
-    drawn = f"{args.resamples:,} replicates of {count_matrices(len(status))} {shape[-2]} x {shape[-1]}"
+    drawn = f"{args.resamples:,} resamples of {count_matrices(len(status))} {shape[-2]} x {shape[-1]}"
     line = f"{_screen.shown(args.output)}: {drawn}, {args.scheme}, seed {args.seed}"
     return Result(metadata, [line], failed=failed > 0)
 

@@ -76,7 +76,7 @@ def stack(each: list[Intervals]) -> Intervals:
 
 
 def select_ends(found: Intervals, group: int | None = None) -> dict[str, dict[str, Any]]:
-    """Return ends, standard error and undefined replicates of every metric, for one group or all."""
+    """Return ends, standard error and undefined resamples of every metric, for one group or all."""
     parts = (*ENDS, "standard_error", "n_undefined")
     at = () if group is None else (group,)
     return {name: {part: np.asarray(getattr(one, part))[at] for part in parts} for name, one in found.items()}
@@ -99,7 +99,7 @@ def format_intervals(
     names: Iterable[str],
 ) -> Iterator[str]:
     """Yield a line per number of each matrix, after the matrix's name unless it is empty."""
-    drawn = f", {found.n_resamples:,} replicates" if found.n_resamples else ""
+    drawn = f", {found.n_resamples:,} resamples" if found.n_resamples else ""
     of = "" if clusters is None else f", of {sum(map(len, clusters)):,} clusters"
     yield f"{found.confidence_level:.0%} intervals by {found.method}{drawn}{of}; {undefined}"
     numbers = _name_numbers(found, labels)
@@ -110,7 +110,7 @@ def format_intervals(
         yield from format_table("", ("estimate", *ENDS), rows)
     lost = max((int(np.max(one.n_undefined, initial=0)) for one in found.values()), default=0)
     if lost:
-        yield f"undefined in up to {lost:,} replicates, which are left out"
+        yield f"undefined in up to {lost:,} resamples, which are left out"
 
 
 def _name_numbers(found: Intervals, labels: list[Any]) -> dict[str, tuple[Any, Any, Any]]:
