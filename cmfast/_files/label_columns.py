@@ -36,8 +36,52 @@ def choose_columns(path: Source, names: list[str], wanted: Wanted) -> list[int]:
             doubts.append(f", and {several} may each be the {('truth', 'prediction')[which]}")
     if given.count(None) < len(free) and None in given:
         options = " and ".join(name for name, place in zip(("--true", "--pred"), given, strict=False) if place is None)
-        raise FileError(path, f"has {len(names)} columns{''.join(doubts)}; give {options} (has: {', '.join(names)})")
+        what = f"has {len(names)} columns{''.join(doubts)}; give {options} (has: {', '.join(names)})"
+        raise FileError(path, what, _propose_options(names, given[:2], free))
     return [free.pop(0) if place is None else place for place in given]
+
+
+def choose_models(path: Source, names: list[str], true: str | None, preds: list[str], n_models: int) -> list[str]:
+    """Return the columns of truth and of the predictions of `n_models` models, or more, by name or number.
+
+    Those that are not given have a usual name or are the only ones left; if not, a FileError proposes some.
+    """
+    if n_models == 1:
+        places = choose_columns(path, names, (true, preds[0] if preds else None))
+        return [*(_write_column(names, k) for k in places), *preds[1:]]
+    given: list[int | None] = [None if true is None else _parse_column(path, names, true)]
+    given += [_parse_column(path, names, name) for name in preds] + [None] * (n_models - len(preds))
+    free = [k for k in range(len(names)) if k not in given]
+    usual = [k for k in free if names[k].lower() in TRUE_NAMES]
+    if given[0] is None and len(usual) == 1:
+        given[0] = usual[0]
+        free.remove(usual[0])
+    columns = [place for place in given if place is not None]
+    if len(columns) == len(given):
+        return [_write_column(names, k) for k in columns]
+    if len(free) < given.count(None):
+        raise FileError(path, f"needs a column of truth and one for each model (has: {', '.join(names)})")
+    wanted = ["--true"] * (given[0] is None) + ["--pred twice, once for each model"] * (None in given[1:])
+    what = f"give {' and '.join(wanted)} (has: {', '.join(names)})"
+    raise FileError(path, what, _propose_options(names, given, free))
+
+
+def _propose_options(names: list[str], given: list[int | None], free: list[int]) -> list[str]:
+    """Return options for the columns of truth and predictions that are not given: the first ones that are free."""
+    free = list(free)
+    options = ["--true", *["--pred"] * (len(given) - 1)]
+    missing = [option for option, place in zip(options, given, strict=True) if place is None]
+    columns = [_write_column(names, free.pop(0)) for _ in missing]
+    return [
+        word
+        for option, column in zip(missing, columns, strict=True)
+        for word in ([f"{option}={column}"] if column.startswith("-") else [option, column])
+    ]
+
+
+def _write_column(names: list[str], place: int) -> str:
+    """Return the name of a column, or its number if several have this name or it has none."""
+    return names[place] if names[place] and names.count(names[place]) == 1 else str(place)
 
 
 def _parse_column(path: Source, names: list[str], wanted: str) -> int:

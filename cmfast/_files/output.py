@@ -6,7 +6,7 @@ import math
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, NoReturn, Self
@@ -19,10 +19,14 @@ FULL = {getattr(errno, name) for name in ("EFBIG", "ENOSPC", "EDQUOT", "EIO") if
 
 
 class FileError(Exception):
-    """A file cannot be read, written or understood; the message is one line for the user."""
+    """A file cannot be read, written or understood; the message is one line for the user.
 
-    def __init__(self, path: object, what: str) -> None:
+    `more` are words to append to the command, which then probably succeeds.
+    """
+
+    def __init__(self, path: object, what: str, more: Sequence[str] = ()) -> None:
         super().__init__(path, what)  # as two arguments, so that the error can be pickled
+        self.more = tuple(more)
 
     def __str__(self) -> str:
         path, what = self.args
@@ -63,7 +67,7 @@ def check_target(path: Path, *, force: bool, sources: tuple[Path, ...] = ()) -> 
         if any(source.exists() and target.samefile(source) for source in sources):
             raise FileError(path, "is the input itself, choose another output")
         if not force:
-            raise FileError(path, "exists already, give --force to replace it")
+            raise FileError(path, "exists already, give --force to replace it", ["--force"])
     return target
 
 

@@ -247,11 +247,7 @@ def _csv_columns(path: Path, wanted: Wanted, header: bool | None, tick: Tick) ->
     total = path.stat().st_size
     lines = csv_lines(path)
     _, first, _ = next(lines)
-    if len(first) < 2:
-        between = "tabs" if _delimiter(path) == "\t" else "commas"
-        raise FileError(path, f"needs two columns separated by {between}, but its first line has {len(first)}")
-    named = _has_header(path, first, wanted, _delimiter(path)) if header is None else header
-    names = [name.strip() for name in first] if named else [str(k) for k in range(len(first))]
+    named, names = _read_csv_names(path, first, wanted, header)
     places = choose_columns(path, names, wanted)
     block = _TextRows(len(places))
     for line, row, done in lines if named else chain([(1, first, 0)], lines):
@@ -266,6 +262,33 @@ def _csv_columns(path: Path, wanted: Wanted, header: bool | None, tick: Tick) ->
             tick(min(done, total), total)
     yield block.columns()
     tick(total, total)
+
+
+def _read_csv_names(path: Path, first: list[str], wanted: Wanted, header: bool | None) -> tuple[bool, list[str]]:
+    """Return whether the `first` line of a csv file names the columns, and their names, else numbers."""
+    if len(first) < 2:
+        between = "tabs" if _delimiter(path) == "\t" else "commas"
+        raise FileError(path, f"needs two columns separated by {between}, but its first line has {len(first)}")
+    named = _has_header(path, first, wanted, _delimiter(path)) if header is None else header
+    return named, [name.strip() for name in first] if named else [str(k) for k in range(len(first))]
+
+
+def read_column_names(path: Source, wanted: Wanted, *, header: bool | None) -> list[str]:
+    """Return the names of the columns of a table for :func:`iter_columns`; numbers where it names none.
+
+    Columns that are `wanted` by name tell that the first line of a csv file names the columns.
+    """
+    suffix = path.suffix.lower()
+    if suffix in {*PARQUET, *IPC}:
+        require_module("pyarrow", path)
+        return list(arrow_batches(path)[0])
+    if suffix == ".npy" and isinstance(path, Path):
+        table = open_npy(path)
+        return list(table.dtype.names or map(str, range(table.shape[-1] if table.ndim > 1 else 0)))
+    if suffix in TEXTS and isinstance(path, Path):
+        _, first, _ = next(csv_lines(path))
+        return _read_csv_names(path, first, wanted, header)[1]
+    raise FileError(path, f"unknown kind of file {suffix!r} (known: npy, csv, tsv, txt, parquet, arrow, feather)")
 
 
 def csv_lines(path: Path) -> Iterator[tuple[int, list[str], int]]:
@@ -347,6 +370,7 @@ def _has_header(path: Path, first: list[str], wanted: Wanted, delimiter: str) ->
         path,
         f"cannot tell whether the first line ({','.join(cells)}) names the columns; "
         "give --header or --no-header, or name them with --true and --pred",
+        ["--header"],
     )
 
 

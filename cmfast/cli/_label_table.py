@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast._files import csv_values, tables
+from cmfast._files.label_columns import choose_models
 from cmfast._files.output import FileError
 from cmfast.cli._calls import tick
 from cmfast.cli._labels import collect_texts, encode_labels
@@ -24,6 +25,17 @@ class LabelTable(NamedTuple):
     """For each further column its sorted values, and the code of each row."""
     has_order: bool
     """Whether --order or the file gives the order of the classes."""
+
+
+def complete_columns(args: argparse.Namespace, n_models: int) -> None:
+    """Set --true and --pred, where they are not given, to columns with usual names, or the only ones left.
+
+    Raises FileError that lists the columns, and proposes some, if there are others.
+    """
+    args.pred = args.pred or []
+    if args.true is None or len(args.pred) < n_models:
+        names = tables.read_column_names(args.input, (args.true, *args.pred), header=args.header)
+        args.true, *args.pred = choose_models(args.input, names, args.true, args.pred, n_models)
 
 
 def read_columns(args: argparse.Namespace, labels: Sequence[str], others: Sequence[str]) -> LabelTable:

@@ -5,6 +5,7 @@ signal ended the run.
 """
 
 import re
+import shlex
 import signal
 import sys
 import threading
@@ -31,8 +32,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             status = _run(argv)
             screen.flush()
-        except (UsageError, FileError) as error:
+        except UsageError as error:
             return _complain(str(error))
+        except FileError as error:
+            given = sys.argv[1:] if argv is None else argv
+            proposal = f"; for example: cmfast {shlex.join([*given, *error.more])}" if error.more else ""
+            return _complain(f"{error}{proposal}")
         except MemoryError as error:
             return _complain(f"not enough memory ({error})" if str(error) else "not enough memory")
         except BrokenPipeError:  # the reader of the output has exited, as `head` does
@@ -97,9 +102,12 @@ class _Overview(Parser):
         """Raise UsageError; for an unknown command propose a similar one, or the report of a file."""
         first = next((text for text in self.given if not text.startswith("-")), "")
         if first and first not in COMMANDS:
-            file = f"; cmfast report {first} writes a page about a table of labels"
-            is_file = bool(Path(first).suffix) or Path(first).exists()
-            misuse(f"{first!r} is not a command{file if is_file else validate.suggest_name(first, COMMANDS)}")
+            near = validate.suggest_name(first, COMMANDS)
+            if Path(first).is_file():
+                near = f"; cmfast report {shlex.quote(first)} writes a page about a table of labels"
+            elif Path(first).suffix:
+                near = ", and there is no file of this name"
+            misuse(f"{first!r} is not a command{near}")
         super().error(message)
 
     given: Sequence[str] = ()

@@ -52,7 +52,7 @@ COMMON: dict[str, dict[str, Any]] = {
     "--threads": {"type": natural_number, "metavar": "N", "help": "maximum number of threads, default: all"},
     "--tol": {"type": positive_number},
     "--undefined": {"type": policy, "default": "present", "metavar": "POLICY"},
-    "--true": {"required": True, "metavar": "COLUMN", "help": TRUTH},
+    "--true": {"metavar": "COLUMN", "help": TRUTH},
 }
 
 
@@ -88,7 +88,7 @@ def add_labels(parser: Parser, what: str) -> None:
         metavar="Y",
         help="instead of FILE: npy or zarr file (n,) of the truth; needs --pred",
     )
-    add_common(parser, "--true", required=False, help=f"{TRUTH}; {DEFAULT}")
+    add_common(parser, "--true", help=f"{TRUTH}; {DEFAULT}")
     parser.add_argument(
         "--pred", action=_Once, metavar="COLUMN", help="the same for the prediction; with --labels its file"
     )

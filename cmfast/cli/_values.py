@@ -7,7 +7,7 @@ from typing import TypeVar, cast, get_args
 
 import numpy as np
 
-from cmfast._core.annotations import Policy, Undefined
+from cmfast._core.annotations import SYNONYMS, Policy, Undefined
 
 POLICIES = get_args(Policy)
 ValueT = TypeVar("ValueT")
@@ -55,6 +55,11 @@ def smoothing(text: str) -> float | str:
         return text
     value: float = _parse(text, float, _is_positive, "a number above 0 or pseudo-bayes")
     return value
+
+
+def normalization(text: str) -> str:
+    """Return the name of a normalisation for its synonym: row for true, col for pred."""
+    return SYNONYMS.get(text, text)
 
 
 def policy(text: str) -> Undefined:

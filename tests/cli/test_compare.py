@@ -87,9 +87,10 @@ def test_a_table_and_a_sentence(run):
 @pytest.mark.parametrize(
     ("argv", "text"),
     [
-        (["--true", "y", "--pred", "a"], "--pred must be given twice"),
+        (["--true", "y", "--pred", "a"], "give --pred twice, once for each model (has: "),
+        (["--true", "y", "--pred", "a", "--pred", "b", "--pred", "c"], "--pred must be given twice"),
         (["--true", "y", "--pred", "a", "--pred", "a"], "--pred: both are a"),
-        (["--pred", "a", "--pred", "b"], "required: --true"),
+        (["--pred", "a", "--pred", "y"], "give --true (has: "),
         ([*COLUMNS, "--only", "mmc"], "there is no metric 'mmc'; did you mean 'mcc'?"),
         ([*COLUMNS, "--confidence-level", "95"], "must be a number between 0 and 1"),
         ([*COLUMNS, "--confidence-level", "x"], "must be a number between 0 and 1"),

@@ -38,6 +38,8 @@ def test_the_example_of_each_command_runs(run, name):
 def test_a_file_is_the_same_each_time_and_is_not_replaced(run, tmp_path):
     assert run("example", *_example.FILES)[0] == 0
     before = {name: (tmp_path / name).read_bytes() for name in _example.FILES if not name.endswith(".npz")}
+    assert run("example", "t.csv")[0] == 0
+    (tmp_path / "t.csv").write_text("mine")
     assert_exits_with_error(run("example", "t.csv"), "t.csv: exists already, give --force")
     status, out, _ = run("example", "--force", "--json", *_example.FILES)
     assert (status, json.loads(out)) == (0, {"files": list(_example.FILES)})

@@ -257,3 +257,4 @@ def test_an_unknown_command_and_a_file_get_a_proposal(run, tmp_path):
     for words in (["t.csv"], ["t.csv", "--json"], [str(tmp_path / "t.csv")]):
         assert_exits_with_error(run(*words), f"is not a command; cmfast report {words[0]} writes a page")
     assert_exits_with_error(run("metric"), "'metric' is not a command; did you mean 'metrics'?")
+    assert_exits_with_error(run("none.csv"), "'none.csv' is not a command, and there is no file of this name")

@@ -10,7 +10,7 @@ import numpy as np
 import cmfast
 from cmfast.cli import _screen
 from cmfast.cli._calls import compute
-from cmfast.cli._label_table import LabelTable, read_columns
+from cmfast.cli._label_table import LabelTable, complete_columns, read_columns
 from cmfast.cli._options import AGAIN, COLUMN, add_common, parse_metric_names
 from cmfast.cli._ordering import warn_of_order
 from cmfast.cli._parser import Parser, misuse
@@ -34,7 +34,7 @@ def add_options(parser: Parser) -> None:
     parser.add_argument("input", type=Path, metavar="FILE", help="a table as for confusion")
     add_common(parser, "--true")
     what = "name or number of a column of predictions; give it twice, once per classifier"
-    parser.add_argument("--pred", action="append", required=True, metavar="COLUMN", help=what)
+    parser.add_argument("--pred", action="append", metavar="COLUMN", help=what)
     add_common(parser, "--by", help=f"{COLUMN}: one comparison per value; {AGAIN}")
     add_common(parser, "--order")
     what = "column of clusters, such as patients: clusters are resampled and swapped instead of samples"
@@ -68,8 +68,9 @@ class Compared(NamedTuple):
 
 def run(args: argparse.Namespace) -> Result:
     """Compare the classifiers; never a failure."""
-    if len(args.pred) != 2:
+    if len(args.pred or ()) > 2:
         misuse(f"--pred must be given twice, once for each to compare, got {len(args.pred)}")
+    complete_columns(args, 2)
     if args.pred[0] == args.pred[1]:
         misuse(f"--pred: both are {args.pred[0]}")
     names: Any = parse_metric_names(args.only) if args.only else list(NAMES)

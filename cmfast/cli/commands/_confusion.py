@@ -19,6 +19,7 @@ from cmfast.cli._options import add_common, add_labels, add_output, check_output
 from cmfast.cli._parser import Parser, misuse
 from cmfast.cli._printing import describe_group, format_matrix, single
 from cmfast.cli._result import Result
+from cmfast.cli._values import normalization
 from cmfast.cli._writing import Columns, Content
 
 LABEL_BYTES = 64 << 20  # largest size of the labels in an npz file, unless the matrix is larger
@@ -27,7 +28,8 @@ LABEL_BYTES = 64 << 20  # largest size of the labels in an npz file, unless the 
 def add_options(parser: Parser) -> None:
     """Add the options of the command."""
     add_labels(parser, "npy (n, 2), csv, tsv, Parquet, Arrow or Feather file; or a folder, glob or URL of such files")
-    parser.add_argument("--normalize", choices=NORMALIZATIONS, help="normalise the matrix")
+    what = "normalise the matrix; row is also called true, col pred"
+    parser.add_argument("--normalize", type=normalization, choices=NORMALIZATIONS, help=what)
     add_common(parser, "--smoothing", "--threads")
     add_output(parser, "npy, npz, csv or json file; all but npy store the labels")
     add_cluster(parser)

@@ -42,8 +42,11 @@ def run(args: argparse.Namespace) -> Result:
             near = validate.suggest_name(path.name, FILES)
             misuse(f"there is no example {path.name}{near}; there are {', '.join(FILES)}")
     for path in args.files:
+        content = FILES[path.name].make()
+        if path.is_file() and path.read_bytes() == content:
+            continue  # as written before, by the same command
         with replace_file(check_target(path, force=args.force), force=args.force) as file:
-            file.write(FILES[path.name].make())
+            file.write(content)
     lines = [f"{_screen.shown(path)}: {FILES[path.name].content}" for path in args.files]
     return Result({"files": [str(path) for path in args.files]}, lines)
 

@@ -22,6 +22,7 @@ from cmfast.cli._matrices import block_bytes, check_is_npy, check_matrices, coun
 from cmfast.cli._options import MATRICES, add_common, add_output
 from cmfast.cli._parser import Parser, misuse
 from cmfast.cli._result import Result
+from cmfast.cli._values import normalization
 from cmfast.cli._writing import write_npy
 
 Normalized: TypeAlias = tuple[
@@ -35,7 +36,8 @@ def add_options(parser: Parser) -> None:
     parser.add_argument("input", type=parse_source, metavar="IN", help=what)
     add_common(parser, "--cells")
     add_output(parser, "npy file for the result", required=True)
-    parser.add_argument("--method", choices=NORMALIZATIONS, default="bi", help="default bi")
+    what = "default bi; row is also called true, col pred"
+    parser.add_argument("--method", type=normalization, choices=NORMALIZATIONS, default="bi", help=what)
     add_common(parser, "--smoothing", "--threads")
     add_common(parser, "--tol", help="bi: relative error of each row and column sum, default 1e-9")
     add_common(parser, "--max-iter", help="bi: maximum number of iterations, default 10000 sweeps or 200 Newton steps")

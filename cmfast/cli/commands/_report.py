@@ -11,8 +11,8 @@ from cmfast._files import points
 from cmfast._files.output import FileError
 from cmfast.cli import _screen
 from cmfast.cli._calls import compute, tick
-from cmfast.cli._label_table import read_columns
-from cmfast.cli._options import AGAIN, COLUMN, add_common, add_output, check_output
+from cmfast.cli._label_table import complete_columns, read_columns
+from cmfast.cli._options import AGAIN, COLUMN, DEFAULT, TRUTH, add_common, add_output, check_output
 from cmfast.cli._parser import Parser, misuse
 from cmfast.cli._result import Result
 from cmfast.cli._values import positive_number
@@ -22,9 +22,9 @@ from cmfast.cli._writing import Content
 def add_options(parser: Parser) -> None:
     """Add the options of the command."""
     parser.add_argument("input", type=Path, metavar="FILE", help="a table as for confusion")
-    add_common(parser, "--true")
+    add_common(parser, "--true", help=f"{TRUTH}; {DEFAULT}")
     what = "name or number of a column of predictions; give it twice for two models"
-    parser.add_argument("--pred", action="append", required=True, metavar="COLUMN", help=what)
+    parser.add_argument("--pred", action="append", metavar="COLUMN", help=what)
     add_common(parser, "--by", help=f"{COLUMN}: compare its groups side by side; {AGAIN}")
     add_common(parser, "--header")
     parser.add_argument("--embeddings", type=Path, metavar="X", help="npy or zarr (n, m): embeddings of the samples")
@@ -41,6 +41,7 @@ def add_options(parser: Parser) -> None:
 
 def run(args: argparse.Namespace) -> Result:
     """Write the report and print its path."""
+    complete_columns(args, 1)
     if len(args.pred) > 2 or len(set(args.pred)) < len(args.pred):
         misuse(f"--pred must be given once, or twice for two models, got {', '.join(args.pred)}")
     arrays = {name: path for name in ("embeddings", "scores") if (path := getattr(args, name)) is not None}
