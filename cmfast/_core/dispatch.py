@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import caller
+from cmfast._core import caller, failures
 from cmfast._core.adapters import KNOWN, adapter, read_only
 
 # Options that set the size of a result, and how NumPy's ValueError begins for a size beyond the address space.
@@ -62,11 +62,13 @@ def _adopt_any(arrays: dict[str, Any], optional: Container[str], op: str | None)
     one = next((each for each in known.values() if each.names_axes), *inner)
     try:
         out = [None if array is None else one.adopt(name, array, op) for name, array in arrays.items()]
-        one.check_agreement(labelled)
+        doubt = one.check_agreement(labelled)
     except (TypeError, ValueError) as error:
         if type(error) not in (TypeError, ValueError):
             raise
         raise type(error)(caller.prefix_name(str(error))) from error.__cause__
+    if doubt is not None:
+        failures.warn_diagnostic(doubt)
     devices = {}
     if one.has_devices:
         devices = {name: one.device(a) for name, a in zip(arrays, out, strict=True) if a is not None}
@@ -124,6 +126,8 @@ def adopt_output(name: str, array: Any, like: Any) -> np.ndarray | None:
 def check_agreement(**arrays: Any) -> None:
     """Raise ValueError if row labels, dimensions or coordinates of separately adopted arrays differ in order.
 
+    Warns if Series may be of different samples, as their indexes differ.
+
     Arrays in a dict are checked one by one. None, and arrays of libraries without axis names, are skipped.
     """
     every: dict[str, Any] = {}
@@ -131,9 +135,11 @@ def check_agreement(**arrays: Any) -> None:
         every |= {f"{name}[{k!r}]": x for k, x in array.items()} if isinstance(array, Mapping) else {name: array}
     for one in {adapter(array) for array in every.values()}:
         try:
-            one.check_agreement(every)
+            doubt = one.check_agreement(every)
         except ValueError as error:
             raise ValueError(caller.prefix_name(str(error))) from None
+        if doubt is not None:
+            failures.warn_diagnostic(doubt)
 
 
 def library_name(array: Any) -> str:

@@ -63,8 +63,10 @@ def adopt(
     foreign = [x for x in (*given.values(), listed) if x is not None and type(x) not in PLAIN]
     if any(adapter(x).takes_columns for x in foreign):
         validate.refuse_tables(**given, labels=listed)
-        dispatch.check_agreement(**given)
-        given = given | {name: _read_categories(name, given[name]) for name in NAMES}
+        plain = {name: _read_categories(name, given[name]) for name in NAMES}
+        if any(plain[name] is not given[name] for name in NAMES):  # their indexes are lost, those of others kept
+            dispatch.check_agreement(**given)
+        given = given | plain
     names = None if listed is None else dispatch.adopt_one("labels", listed)
     for name in (*NAMES, "groups"):
         if isinstance(given[name], list | tuple) and not given[name]:  # an empty list, which NumPy would make float64

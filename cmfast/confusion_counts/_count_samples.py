@@ -66,7 +66,8 @@ def count_samples(
     """
     validate.flag("whole_floats", whole_floats)
     validate.refuse_tables(y_true=y_true, y_pred=y_pred)
-    dispatch.check_agreement(y_true=y_true, y_pred=y_pred, sample_weight=weight, groups=groups)
+    if axis.source != IDS or groups is not None:  # else where they are counted
+        dispatch.check_agreement(y_true=y_true, y_pred=y_pred, sample_weight=weight, groups=groups)
     if whole_floats:
         y_true, y_pred = (
             _label_codes.convert_whole_floats("y_true", y_true),

@@ -1,5 +1,6 @@
 """Inputs that have the right shape and the wrong meaning: each is refused or warned of, and none that is right is."""
 
+import re
 import warnings
 
 import numpy as np
@@ -87,12 +88,14 @@ def test_series_of_one_index_in_two_orders_are_refused(name, kind):
         call(y, y.sample(frac=1, random_state=1))
     call(y, y)
     call(y, y.reset_index(drop=True))  # other labels: by position, as arrays
-    call(y, y.set_axis(y.index + 1))
+    with pytest.warns(cmfast.DiagnosticWarning, match="matched by position, but their indexes have .* in common"):
+        call(y, y.set_axis(y.index + 1))
     call(y.to_numpy(), y.sample(frac=1, random_state=1))
     call(y, y.sample(frac=1, random_state=1).reindex(y.index))
     if name != "sample_weight":
         twice = pd.concat([y, y])  # of which no order is the other's
-        call(twice, twice.iloc[::-1])
+        with pytest.warns(cmfast.DiagnosticWarning, match="matched by position, but their indexes differ, and repeat"):
+            call(twice, twice.iloc[::-1])
 
 
 WORDS = np.array(["cat", "dog", "fox"])
@@ -257,3 +260,74 @@ def test_targets_that_are_proportions_are_warned_of():
         cmfast.rake(design, shares, weights=np.full(N, 100.0))
     cmfast.rake(design, shares, weights=np.full(N, 1 / N))  # weights that are shares, too
     cmfast.rake(design, [(k, target * 5000) for k, target in shares])
+
+
+def _series(index, values=(0, 1, 1, 0, 1, 0)):
+    return pd.Series(list(values), index=index)
+
+
+NEW = range(6)  # the index of pd.Series(model.predict(X))
+OF_SAMPLES = {
+    "confusion_matrix": cmfast.confusion_matrix,
+    "of categories": lambda y, p: cmfast.confusion_matrix(y.astype("category"), p.astype("category")),
+    "from_labels": lambda y, p: metrics.from_labels(y, p, "accuracy"),
+    "ConfusionCounts": cmfast.ConfusionCounts.from_labels,
+    "update": lambda y, p: cmfast.ConfusionCounts(n_classes=2).update(y, p),
+    "label_margins": metrics.label_margins,
+    "paired_counts": lambda y, p: uncertainty.paired_counts(y, p, np.zeros(6, int)),
+    "interval": lambda y, p: uncertainty.interval(y, p, "accuracy", n_resamples=20),
+    "roc_auc": metrics.roc_auc,
+    "report": lambda y, p: cmfast.report(y, p, n_resamples=20),
+}
+SILENT = {
+    "one index": ([5, 2, 9, 7, 1, 30], [5, 2, 9, 7, 1, 30]),
+    "a shuffled split": ([5, 2, 9, 7, 1, 30], NEW),
+    "a split in order": (range(80, 86), NEW),
+    "dates": (pd.date_range("2024-01-01", periods=6), NEW),
+    "names": (list("abcdef"), NEW),
+    "repeated": ([0, 1, 2, 0, 1, 2], NEW),
+    "every other": (range(0, 12, 2), NEW),
+}
+WARNED = {
+    "shifted": (range(1, 7), NEW, "the index of one is that of the other shifted by 1; .*align"),
+    "shifted back": (range(-2, 4), NEW, "shifted by 2"),
+    "nothing in common": ([5, 2, 9, 7, 1, 30], list("abcdef"), "their indexes have no label in common"),
+    "two splits": (range(80, 86), range(20, 26), "their indexes have no label in common"),
+    "some in common": ([5, 2, 9, 7, 1, 30], [5, 2, 9, 70, 10, 31], "their indexes have 3 of 6 labels in common"),
+    "repeated": ([0, 1, 2, 0, 1, 2], [0, 1, 1, 0, 2, 2], "their indexes differ, and repeat labels"),
+}
+REFUSED = {
+    "another order": ([5, 4, 3, 2, 1, 0], NEW, "one index in two orders"),
+    "other samples": ([5, 2, 9, 7, 1, 30], [5, 2, 9, 7, 1, 31], "of the same samples, .* 5 of 6 labels in common"),
+    "shifted": (range(81, 87), range(80, 86), "5 of 6 labels in common"),
+}
+
+
+@pytest.mark.parametrize("name", OF_SAMPLES)
+def test_indexes_of_samples(name, monkeypatch):
+    call = OF_SAMPLES[name]
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*by position")
+        warnings.filterwarnings("ignore", message=".*(few|only)")
+        for index, other in SILENT.values():
+            call(_series(index), _series(other, (0, 1, 0, 0, 1, 1)))
+            call(_series(other), _series(index, (0, 1, 0, 0, 1, 1)))
+    for index, other, text in WARNED.values():
+        for pair in ((index, other), (other, index)):
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                call(*map(_series, pair))
+            told = [one for one in caught if re.search("y_true and .* are matched by position", str(one.message))]
+            assert len(told) == 1, caught
+            assert re.search(text, str(told[0].message))
+            assert told[0].category is cmfast.DiagnosticWarning
+    for index, other, text in REFUSED.values():
+        for pair in ((index, other), (other, index)):
+            with pytest.raises(ValueError, match=text):
+                call(*map(_series, pair))
+
+
+def test_sums_of_rows_and_columns_have_labels_of_their_own():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        cmfast.ipf([[1.0, 2.0], [3.0, 4.0]], pd.Series([1.0, 2.0], ["N", "S"]), pd.Series([1.5, 1.5], ["S", "W"]))

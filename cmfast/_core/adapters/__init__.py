@@ -87,8 +87,11 @@ class Adapter:
         like = arrays[0]
         return self._returned(function(*(None if x is None else read_only(self.to_host(x)) for x in arrays)), like)
 
-    def check_agreement(self, arrays: dict[str, Any]) -> None:
-        """Raise ValueError where names of rows, dimensions or coordinates contradict the match by position."""
+    def check_agreement(self, arrays: dict[str, Any]) -> str | None:
+        """Raise ValueError where names of rows, dimensions or coordinates contradict the match by position.
+
+        Returns the text of a warning where they may; else None.
+        """
 
     def send(self, x: Any, like: Any) -> Any:
         """Copy a NumPy array or scalar to the device of `like`; return an array of this library unchanged."""

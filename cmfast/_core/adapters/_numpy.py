@@ -55,17 +55,18 @@ class NumPy(Adapter):
             x = x.astype(x.dtype.newbyteorder("="))
         return read_only(x)
 
-    def check_agreement(self, arrays: dict[str, Any]) -> None:
+    def check_agreement(self, arrays: dict[str, Any]) -> str | None:
         """Raise ValueError if pandas objects, or labelled counts, have one index in two orders.
 
         Arrays are matched by position. Of two DataFrames rows and columns are compared, of a Series and a DataFrame the
-        axis that has the same labels.
+        axis that has the same labels. Series of samples must not name different samples, either; see
+        :func:`_compare_samples`. Returns the text of a warning, or None.
         """
         if all(type(x) is np.ndarray for x in arrays.values()):
-            return
+            return None
         pd = find_loaded_module("pandas")
         if pd is None:
-            return
+            return None
         named = [(name, axes) for name, x in arrays.items() if (axes := _list_indexes(pd, x))]
         for (first, x), (second, y) in combinations(named, 2):
             pairs = list(zip(x, y, strict=True)) if len(x) == len(y) else list(product(x, y))
@@ -81,6 +82,9 @@ class NumPy(Adapter):
                         f"index in two orders; give {cure}, or arrays if their order is meant"
                     )
                     raise ValueError(msg)
+        series = [(name, x.index) for name, x in arrays.items() if isinstance(x, pd.Series)]
+        doubts = (_compare_samples(pd, *pair) for pair in combinations(series, 2) if "y_true" in arrays)
+        return next((doubt for doubt in doubts if doubt is not None), None)
 
     def call(self, op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Run the ``cpu`` kernel; 0-d results become NumPy scalars, as a ufunc's do."""
@@ -181,6 +185,38 @@ def _are_permuted(a: Any, b: Any) -> bool:
     if a is b or len(a) != len(b) or a.equals(b) or not (a.is_unique and b.is_unique):
         return False
     return bool(a.isin(b).all())
+
+
+def _compare_samples(pd: Any, one: tuple[str, Any], other: tuple[str, Any]) -> str | None:
+    """Raise ValueError if the indexes of two Series name different samples; return the text of a warning, or None.
+
+    The default index 0..n-1 names no samples: predictions in a new Series go with any index, as they do in
+    scikit-learn. Only if the other has the same numbers shifted by a few, both may be parts of one Series. Two other
+    indexes with most labels in common are of one population, and then of different samples of it: an error.
+    """
+    (first, a), (second, b) = one, other
+    n = len(a)
+    if a is b or len(b) != n or a.equals(b):  # another length raises where shapes are compared
+        return None
+    meant = "; give arrays, by .to_numpy(), if their order is meant"
+    align = f"{first}, {second} = {first}.align({second}, join='inner') keeps those in both"
+    by_position = f"{first} and {second} are matched by position"
+    default = [index.equals(pd.RangeIndex(n)) for index in (a, b)]
+    if any(default):
+        numbers = b if default[0] else a
+        is_shifted = numbers.dtype.kind in "iu" and 0 < abs(int(numbers[0])) < n
+        if not (is_shifted and numbers.equals(pd.RangeIndex(numbers[0], numbers[0] + n))):
+            return None
+        return f"{by_position}, but the index of one is that of the other shifted by {abs(numbers[0])}; {align}{meant}"
+    shared = int(a.isin(b).sum())
+    common = f"{shared:,} of {n:,} labels" if shared else "no label"
+    if not (a.is_unique and b.is_unique):
+        return f"{by_position}, but their indexes differ, and repeat labels{meant}"
+    if 2 * shared > n:
+        what = f"{first} and {second} must be of the same samples, as they are matched by position"
+        msg = f"{what}, got two indexes with {common} in common; {align}{meant}"
+        raise ValueError(msg)
+    return f"{by_position}, but their indexes have {common} in common{meant}"
 
 
 def _is_on_device(x: Any) -> bool:

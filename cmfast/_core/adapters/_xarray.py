@@ -56,7 +56,7 @@ class XArray(Adapter):
         found = adapter(x.data).adopt(name, x.data, None)
         return x.copy(data=found) if hasattr(found, "ndim") else found
 
-    def check_agreement(self, arrays: dict[str, Any]) -> None:
+    def check_agreement(self, arrays: dict[str, Any]) -> str | None:
         """Raise ValueError if two arrays have common dimensions in different orders, or different coordinates."""
         named = [(name, x) for name, x in arrays.items() if isinstance(x, xr.DataArray)]
         for (first, x), (second, y) in combinations(named, 2):
@@ -75,6 +75,7 @@ class XArray(Adapter):
                         "position; align them, as xarray.align does, or drop those of one by .drop_vars"
                     )
                     raise ValueError(msg)
+        return None
 
     def flatten(self, x: Any, n_batch: int) -> Any:
         """Flatten all axes of `x` after the first `n_batch` into one named "sample"."""
