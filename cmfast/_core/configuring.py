@@ -6,7 +6,7 @@ from contextlib import ContextDecorator
 from contextvars import Token
 from typing import Any, TypeVar
 
-from cmfast._core import validate
+from cmfast._core import caller, validate
 from cmfast._core.annotations import FailurePolicy
 from cmfast._core.failures import DiagnosticWarning
 from cmfast._core.settings import Settings, current
@@ -73,8 +73,8 @@ class Config(ContextDecorator):
 
     def __enter__(self) -> None:
         if self._is_used:
-            msg = "config: the context manager was used before; call cmfast.config again for another block"
-            raise RuntimeError(msg)
+            with caller.set_task("config"):
+                validate.fail("the context manager was used before; call cmfast.config again", RuntimeError)
         self._is_used = True
         before, (on_failure, num_threads) = current.get(), self._wanted
         self._token = current.set(Settings(on_failure or before.on_failure, num_threads or before.num_threads))
@@ -98,8 +98,9 @@ class Config(ContextDecorator):
 
     def __del__(self) -> None:
         if not self._is_used:
-            text = f"config: the call alone sets nothing; write `with cmfast.{self._describe()}:` around the calls"
-            warnings.warn(text, DiagnosticWarning, stacklevel=2)
+            with caller.set_task("config"):
+                text = f"the call alone sets nothing; write `with cmfast.{self._describe()}:` around the calls"
+                warnings.warn(caller.prefix_name(text), DiagnosticWarning, stacklevel=2)
 
     def _describe(self) -> str:
         """Return the call that made this."""

@@ -16,7 +16,7 @@ from cmfast._core.annotations import AreaMethod, Array, ArrayT, DeviceT, OnFailu
 from cmfast._core.lazy import accept_dask_arrays
 from cmfast._core.usual_options import describe_unknown_option
 from cmfast.metrics._thresholds import adopt_scores, explain_bad_row
-from cmfast.uncertainty._from_labels import place_named
+from cmfast.uncertainty._from_labels import gather_named_arrays
 from cmfast.uncertainty._results import Interval, normal_interval
 
 R = TypeVar("R")
@@ -257,7 +257,7 @@ def accept_scores(
             """Call `compute` if "roc_auc" is wanted, else `function`."""
             named = options.get("names")
             if isinstance(named, str) and (named == AREA or named.lower() in AREAS_ELSEWHERE):
-                given = place_named(given, options, sides)
+                given = gather_named_arrays(given, options, sides)
             names = given[-1] if len(given) > 1 else None
             if isinstance(names, list | tuple) and any(isinstance(name, str) and name == AREA for name in names):
                 validate.refuse("names", f"{AREA!r} alone, not in a list", validate.format_value(names))

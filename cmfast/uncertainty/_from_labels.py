@@ -25,7 +25,7 @@ def accept_labels(function: Callable[..., R]) -> Callable[..., R]:
     def wrapper(*given: Any, **options: Any) -> R:
         """Count the labels, if labels are given, and call `function` with the matrix."""
         if not options.keys().isdisjoint(MAY_BE_NAMED):
-            given = place_named(given, options, SIDES)
+            given = gather_named_arrays(given, options, SIDES)
         if _names_columns(given, options, SIDES):
             columns = _take_columns(options, SIDES) | _take_clusters(options)
             given = (_count_table(_count_labels, _merge_labels, given[0], columns), *given[1:])
@@ -55,7 +55,7 @@ def accept_pairs_of_labels(*, clusters: bool = False) -> Callable[[Callable[...,
         def wrapper(*given: Any, **options: Any) -> R:
             """Count the labels, if labels are given, and call `function` with the counts."""
             if not options.keys().isdisjoint(MAY_BE_NAMED):
-                given = place_named(given, options, PAIRED_SIDES)
+                given = gather_named_arrays(given, options, PAIRED_SIDES)
             if _names_columns(given, options, PAIRED_SIDES):
                 columns = _take_columns(options, PAIRED_SIDES) | take_clusters(options)
                 given = (_count_table(paired_counts, _merge_pairs, given[0], columns), *given[1:])
@@ -79,7 +79,7 @@ def accept_pairs_of_labels(*, clusters: bool = False) -> Callable[[Callable[...,
     return decorate
 
 
-def place_named(given: tuple[Any, ...], options: dict[str, Any], sides: tuple[str, ...]) -> tuple[Any, ...]:
+def gather_named_arrays(given: tuple[Any, ...], options: dict[str, Any], sides: tuple[str, ...]) -> tuple[Any, ...]:
     """Remove arrays and metric names that are given by name from the options; return all positional arguments.
 
     Names of the columns of a table stay in the options.
