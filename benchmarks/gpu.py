@@ -2,10 +2,11 @@
 
 Times come from CUDA events, so waiting for the device is included. The bytes of a job are the minimum that it reads and
 writes; results give the time as a multiple of copying these bytes on that device, and the target as such a multiple.
-Every result is compared with the CPU's on a part: the first, the last and random items of the whole, whose sums are
-checked on the device. "left" is the number of matrices that a fast kernel of scaling leaves to the general one, whose
-results are correct but slow. The file of results is rewritten after every job, and jobs with a target come first,
-because a GPU may be gone before the end.
+Results with an entry per item are compared with the CPU's at the first, the last and random items of the whole. Other
+jobs (counts, draws, thresholds, a pass over pixels) are compared with the CPU on the first 1,000 inputs; at full size
+only their sums or other invariants are checked, on the device. "left" is the number of matrices that a fast kernel of
+scaling leaves to the general one, whose results are correct but slow. The file of results is rewritten after every job,
+and jobs with a target come first, because a GPU may be gone before the end.
 """
 
 import argparse

@@ -1,11 +1,13 @@
 """Describe the bad values of one failed matrix in words, after copying it to the host."""
 
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from cmfast._core import dispatch
 from cmfast._core.adapters import adapter
+
+OVERFLOWING_WEIGHTS: Final = "its weights add up to more than fits"
 
 
 def describe_bad_value(**arrays: Any) -> str:
@@ -47,7 +49,7 @@ def explain_weights(weight: Any, samples: tuple[int, ...], groups: Any, index: t
         wrong = wrong & (_get_row(groups, index[:-1]) == index[-1])
     batch = ("...",) if len(dispatch.shape_of(weight)) > 1 else ()  # the caller's message already names the matrix
     said = describe_first("sample_weight", weights.reshape(samples), wrong.reshape(samples), batch)
-    return said or "its weights add up to more than fits"
+    return said or OVERFLOWING_WEIGHTS
 
 
 def _get_row(array: Any, index: tuple[int, ...]) -> np.ndarray:

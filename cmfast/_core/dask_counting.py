@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import failures, labels, lazy, validate
+from cmfast._core import bad_values, failures, labels, lazy, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import OnFailure
 from cmfast.kernels.shared import halves
@@ -41,7 +41,7 @@ def count_blocks(
         validate.refuse("sparse", "False with Dask arrays", "True")
     known = {name: options[name] for name in ("n_classes", "labels", "n_groups")}
     weight = arrays["sample_weight"]
-    labels.check_known(**known, groups=arrays["groups"])
+    labels.check_known(**known, groups=arrays["groups"], y={name: arrays[name] for name in labels.NAMES})
     axes = options["sample_axes"]
     axes = None if axes is None else validate.count("sample_axes", axes, least=1)
 
@@ -77,7 +77,8 @@ def _join_halves(
     """Join the summed 32-bit halves of integer weights, normalised if requested; 0 or NaN where int64 overflows."""
     table, good = halves.join_halves(low, high)
     good = good.all(axis=(-2, -1))
-    failures.report((~good * np.int8(Status.INVALID)).astype(np.int8), on_failure)
+    status = (~good * np.int8(Status.INVALID)).astype(np.int8)
+    failures.report(status, on_failure, why=lambda index: bad_values.OVERFLOWING_WEIGHTS)
     if normalize is None:
         return table * good[..., None, None]
     table[~good] = 1
@@ -116,5 +117,10 @@ def _join_digits(found: _DigitSums, *, on_failure: OnFailure) -> Any:
     table = halves.round_digit_sums(columns, WEIGHT_DIGIT_BITS, WEIGHT_DIGIT_BITS * last).reshape(bad.shape)
     wrong = (bad != 0) | ~np.isfinite(table)
     spoilt = wrong.any(axis=(-2, -1))
-    failures.report((spoilt * np.int8(Status.INVALID)).astype(np.int8), on_failure)
+
+    def explain(index: tuple[int, ...]) -> str:
+        """Return why the matrix at `index` has no sums: the weights themselves were left in the chunks."""
+        return "sample_weight is NaN or infinite" if bad[index].any() else bad_values.OVERFLOWING_WEIGHTS
+
+    failures.report((spoilt * np.int8(Status.INVALID)).astype(np.int8), on_failure, why=explain)
     return adapter(found.bad).send(np.where(spoilt[..., None, None], np.nan, table), found.bad)

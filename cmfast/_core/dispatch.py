@@ -3,7 +3,7 @@
 import reprlib
 from collections.abc import Container, Mapping
 from math import prod
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -56,9 +56,7 @@ def _adopt_any(arrays: dict[str, Any], optional: Container[str], op: str | None)
     known = {name: adapter(array) for name, array in given.items()}
     inner = {adapter(one.unwrap(given[name])) if one.names_axes else one for name, one in known.items()}
     if len(inner) > 1:
-        what = ", ".join(f"{name} from {library_name(a)}" for name, a in given.items())
-        msg = f"arrays must come from one library, got {what}"
-        raise TypeError(caller.prefix_name(msg))
+        refuse_libraries(given)
     one = next((each for each in known.values() if each.names_axes), *inner)
     try:
         out = [None if array is None else one.adopt(name, array, op) for name, array in arrays.items()]
@@ -77,6 +75,17 @@ def _adopt_any(arrays: dict[str, Any], optional: Container[str], op: str | None)
         msg = f"arrays must be on one device, got {what}"
         raise TypeError(caller.prefix_name(msg))
     return out
+
+
+def refuse_libraries(arrays: dict[str, Any]) -> NoReturn:
+    """Raise TypeError for arrays of several libraries, with the cure if some are Dask arrays."""
+    libraries = {name: library_name(x) for name, x in arrays.items()}
+    others = [name for name, library in libraries.items() if library != "dask"]
+    what = ", ".join(f"{name} from {library}" for name, library in libraries.items())
+    msg = f"arrays must come from one library, got {what}"
+    if 0 < len(others) < len(libraries):
+        msg += f"; make Dask arrays of the others, as by dask.array.from_array({others[0]})"
+    raise TypeError(caller.prefix_name(msg))
 
 
 def _check_counts(arrays: dict[str, Any]) -> None:

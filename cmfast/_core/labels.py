@@ -10,13 +10,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import dispatch, failures, validate
+from cmfast._core import dispatch, failures, lazy, validate
 from cmfast._core.adapters import _columns, _text_codes, adapter, read_only
 from cmfast.kernels.loading import load
 from cmfast.kernels.shared import counting
 
 NO_POSITION = counting.NO_POSITION
 KINDS = {"b": "integers", "i": "integers", "u": "integers", "U": "strings", "S": "bytes"}
+TEXT_KINDS = "OSTU"  # of dtypes that may hold text
 MOST_CODE_TABLE_CELLS = 1 << 12  # a table of codes may have so many cells, even if there are fewer samples
 SAME_BITS = 1 << 15  # cells up to which sums of weights are partitioned alike for every number of classes
 INTEGERS = frozenset(map(np.dtype, "?bBhHiIlLqQ"))
@@ -101,13 +102,36 @@ def are_plain(y_true: np.ndarray, y_pred: np.ndarray) -> bool:
     return y_true.dtype in INTEGERS and y_pred.dtype in INTEGERS and y_true.ndim == 1 and y_true.shape == y_pred.shape
 
 
-def check_known(*, n_classes: Any, labels: Any = None, groups: Any = None, n_groups: Any = None) -> None:
-    """Validate that the options fix the shape of the counts of Dask arrays."""
+def check_known(
+    *, n_classes: Any, labels: Any = None, groups: Any = None, n_groups: Any = None, y: dict[str, Any] | None = None
+) -> None:
+    """Validate that the options fix the shape of the counts of Dask arrays.
+
+    `y` has the label arrays by name where the option `labels` exists, which text needs.
+    """
+    text = None if labels is not None else next(iter(find_text(y or {}).items()), None)
+    if text is not None and n_classes is not None:
+        given = f"dtype {text[1]}; for text pass labels= instead of n_classes="
+        validate.refuse(text[0], "integers where n_classes is given", given, TypeError)
+    if text is not None:
+        wanted = (
+            f"given with Dask arrays of text ({text[0]} has dtype {text[1]}), which are not looked at before they are"
+        )
+        validate.refuse("labels", f"{wanted} counted", "None")
     if n_classes is None and labels is None:
         wanted = "given with Dask arrays, whose labels are not looked at before they are counted"
         validate.refuse("n_classes", wanted, "None")
     if groups is not None and n_groups is None:
         validate.refuse("n_groups", "given with groups that are a Dask array", "None")
+
+
+def find_text(arrays: dict[str, Any]) -> dict[str, np.dtype[Any]]:
+    """Return the dtypes of those Dask arrays that may hold text: fixed-width, of variable width, or of objects.
+
+    The blocks of an object array are not looked at, so its adopted dtype would be that of no text at all.
+    """
+    dtypes = {name: adapter(x).dtype(x) for name, x in arrays.items() if lazy.are_lazy(x)}
+    return {name: dtype for name, dtype in dtypes.items() if dtype.kind in TEXT_KINDS}
 
 
 def warn_of_one_hot(*labels: Any) -> bool:

@@ -151,6 +151,8 @@ def merge_counted_chunks(
 ) -> Any:
     """Return the Delayed merge of what `count` finds in the chunks of Dask arrays; of `n_parts` each, a list."""
     labels.check_known(n_classes=options["n_classes"])
+    for name, dtype in labels.find_text({name: arrays[name] for name in labels.NAMES}).items():
+        validate.refuse(name, "integers", f"dtype {dtype}", TypeError)
     known: dict[str, Any] = {}
     if lazy.is_delayed(grid):
         m = validate.points(X=arrays["X"])[1]

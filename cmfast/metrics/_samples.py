@@ -110,7 +110,8 @@ def _sum_chunks(
 ) -> tuple[Margins[Any], Classes]:
     """Return the lazy sums of Dask arrays, computed chunk by chunk, and the class labels."""
     known = {"n_classes": options.n_classes, "labels": options.labels}
-    _labels.check_known(**known, groups=given["groups"], n_groups=options.n_groups)
+    y = {name: given[name] for name in _labels.NAMES}
+    _labels.check_known(**known, groups=given["groups"], n_groups=options.n_groups, y=y)
     weight = given["sample_weight"]
     dtype = None if weight is None else adapter(weight).dtype(weight)
     if dtype is not None and (dtype.kind not in "bui" or dtype.itemsize > MOST_WEIGHT_BYTES):

@@ -192,7 +192,7 @@ def explain_bad_row(arrays: list[Any], index: tuple[int, ...]) -> str:
     said = bad_values.describe_first("y_score", score, np.isnan(score), index)
     for one in weight:
         said = said or bad_values.describe_first("sample_weight", one, ~np.isfinite(one), index)
-    return said or "its weights add up to more than fits"
+    return said or bad_values.OVERFLOWING_WEIGHTS
 
 
 def _check_argument_order(y_score: Array, y_true: Array) -> None:

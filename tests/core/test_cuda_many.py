@@ -78,6 +78,22 @@ def test_margins_of_many():
         assert_all(lines, np.full(10, 10), np.arange(10) + 10, rtol=0)
 
 
+def test_metrics_of_many():
+    needs(10)
+    M = matrices(4, np.float32, np.ones((4, 4)) + 3 * np.eye(4))  # rows and columns of the last add up to 7
+    found = cmfast.metrics.compute(M, ["accuracy", "mcc", "f1_macro"])
+    assert_all(found["accuracy"], 4 / 16, 16 / 28)
+    assert_all(found["mcc"], 0.0, (16 * 28 - 4 * 7**2) / (28**2 - 4 * 7**2))
+    assert_all(found["f1_macro"], 1 / 4, 2 * 4 / (7 + 7))
+
+
+def test_normalizing_of_many():
+    needs(10)
+    last = np.arange(1, 17).reshape(4, 4)
+    found = cmfast.normalize(matrices(4, np.float32, last), "row", on_failure="ignore")
+    assert_all(found, np.full((4, 4), 1 / 4), last / [[10], [26], [42], [58]])
+
+
 def test_scaling_of_many():
     needs(20)
     last = np.ones((4, 4)) + 3 * np.eye(4)

@@ -20,6 +20,7 @@ W = RNG.integers(-5, 2**31 - 1, N)
 X = RNG.normal(size=(N, 3))
 GRID = cmfast.Grid.regular(X, bins=6)
 CHUNKS = [(300,), (N,), ((1,) * 5 + (N - 5,),), ((0, 500, 0, 500),)]
+TOO_LARGE = "its weights add up to more than fits"
 NAMES = np.array(["ant", "bee", "cow", "dog"])
 
 
@@ -139,13 +140,27 @@ def test_schedulers(scheduler):
 def test_sums_beyond_int64_are_zero_and_reported():
     y, p, w = lazy(Y, P, np.full(N, 2**61))
     found = cmfast.confusion_matrix(y, p, n_classes=4, sample_weight=w)
-    with pytest.warns(cmfast.FailureWarning, match="^confusion_matrix: matrices not computed: INVALID$"):
+    with pytest.warns(cmfast.FailureWarning, match=f"^confusion_matrix: .*: INVALID; {TOO_LARGE}$"):
         got = found.compute()
     want = cmfast.confusion_matrix(Y, P, n_classes=4, sample_weight=np.full(N, 2**61), on_failure="ignore")
     assert_same_bits(got, want)
+    with pytest.warns(cmfast.FailureWarning, match=f"^confusion_matrix: .*: INVALID; {TOO_LARGE}$"):
+        cmfast.confusion_matrix(Y, P, n_classes=4, sample_weight=np.full(N, 2**61))
     found = cmfast.confusion_matrix(y, p, n_classes=4, sample_weight=w, on_failure="raise")
     with pytest.raises(cmfast.FailureError, match=r"^confusion_matrix: "):
         found.compute()
+
+
+@pytest.mark.parametrize(("value", "cause"), [(1e308, TOO_LARGE), (np.nan, "sample_weight is NaN or infinite")])
+def test_sums_that_are_not_finite_have_a_cause(value, cause):
+    weight = np.ones(N)
+    weight[Y == 2] = value
+    y, p, w, groups = lazy(Y, P, weight, (Y == 2).astype(int))
+    lazy_matrix = cmfast.confusion_matrix(y, p, n_classes=4, sample_weight=w, groups=groups, n_groups=2)
+    with pytest.warns(cmfast.FailureWarning, match=rf"^confusion_matrix: .*\(first: 1\): 1 INVALID; {cause}$"):
+        found = lazy_matrix.compute()
+    assert np.isnan(found[1]).all()
+    assert found[0].sum() == (Y != 2).sum()
 
 
 @pytest.mark.parametrize(("dtype", "widest"), [(np.float64, 9), (np.float32, 9), (np.float64, 300)])
@@ -228,6 +243,36 @@ def test_nothing_is_computed_early():
 
 
 Y_, P_, X_ = lazy(Y, P, X)
+TEXTS_, OBJECTS_ = lazy(NAMES[Y], NAMES[Y].astype(object))
+OF_TEXT = {
+    "confusion_matrix": cmfast.confusion_matrix,
+    "metrics.from_labels": metrics.from_labels,
+    "metrics.label_margins": metrics.label_margins,
+}
+
+
+@pytest.mark.parametrize(("array", "dtype"), [(TEXTS_, NAMES.dtype), (OBJECTS_, "object")], ids=str)
+@pytest.mark.parametrize("name", OF_TEXT)
+def test_text_is_refused_with_the_option_that_it_needs(name, array, dtype):
+    count = OF_TEXT[name]
+    with pytest.raises(ValueError, match=rf"^{name}: labels must be given with .*y_true has dtype {dtype}\)"):
+        count(array, array)
+    with pytest.raises(
+        TypeError, match=f"^{name}: y_true must be integers .*, got dtype {dtype}; for text pass labels="
+    ):
+        count(array, array, n_classes=4)
+    with pytest.raises(
+        TypeError, match=f"^{name}: y_pred must be integers .*, got dtype {dtype}; for text pass labels="
+    ):
+        count(Y_, array, n_classes=4)
+    count(array, array, labels=NAMES)
+
+
+def test_text_that_no_option_takes_is_refused_by_its_dtype():
+    with pytest.raises(TypeError, match=r"^cell_counts: y_pred must be integers, got dtype object$"):
+        cmfast.cell_counts(X_, Y_, OBJECTS_, grid=GRID, n_classes=4)
+    with pytest.raises(TypeError, match=r"^geometric_confusion_matrix: y_true must be integers, got dtype object$"):
+        cmfast.geometric_confusion_matrix(X_, OBJECTS_, Y_, n_classes=4, n_components=None, grid=GRID)
 
 
 @pytest.mark.parametrize(

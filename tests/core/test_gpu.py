@@ -238,19 +238,6 @@ def needs(gigabytes):
 
 
 @pytest.mark.slow
-def test_more_matrices_than_32_bits_count():
-    import cupy
-
-    needs(18)
-    n = 2**31 // 100 + 5
-    there = cupy.ones((n, 10, 10), np.float32)
-    there[-1, 3, 4] = 3.0
-    out = cmfast.normalize(there, "row", on_failure="ignore")
-    assert host(out[-1, 3]).tolist() == pytest.approx([1 / 12] * 4 + [3 / 12] + [1 / 12] * 5)
-    assert host(out[0, 0]).tolist() == pytest.approx([0.1] * 10)
-
-
-@pytest.mark.slow
 def test_more_labels_and_weights_than_32_bits_count():
     import cupy
 

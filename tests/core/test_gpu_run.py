@@ -329,11 +329,23 @@ class Gone(BaseException):
     """The machine is no longer there: nobody handles that."""
 
 
+QUOTED = r"^CMFAST_GPU_RESULTS=(\w+) \.ci/run gpu --within (\d+) ([\w: ]+?)(?: --resume (\w+)/gpu-run\.json)?$"
+
+
+def find_quoted_runs():
+    """Return folder of results, seconds, names of steps and resumed folder of the runs in docs/cuda.md, in order."""
+    text = re.sub(r"\\\n *", "", (ROOT / "docs" / "cuda.md").read_text())  # lines that go on
+    return re.findall(QUOTED, text, re.MULTILINE)
+
+
 def quoted_runs():
     """Return names of steps and seconds of the runs that docs/cuda.md tells to make, in order."""
-    text = re.sub(r"\\\n *", "", (ROOT / "docs" / "cuda.md").read_text())  # lines that go on
-    found = re.findall(r"^\.ci/run gpu --within (\d+) ([\w: ]+)", text, re.MULTILINE)
-    return [(words.split(), float(within)) for within, words in found]
+    return [(words.split(), float(within)) for _, within, words, _ in find_quoted_runs()]
+
+
+def test_each_run_resumes_what_the_one_before_has_written():
+    folders = [(folder, before) for folder, _, _, before in find_quoted_runs()]
+    assert folders == [("first", ""), ("second", "first"), ("third", "second")]
 
 
 def test_three_runs_of_ten_minutes_hold_every_step_but_the_smallest(results, monkeypatch, capfd):
@@ -547,9 +559,9 @@ def test_tests_of_many_elements_are_found_on_a_gpu():
     assert done.returncode == 0, done.stdout
     found = [line for line in done.stdout.splitlines() if "::" in line]
     families = re.findall(r"^def test_(\w+)\(", (ROOT / "tests/core/test_cuda_many.py").read_text(), re.MULTILINE)
-    assert len(families) == 6
+    assert len(families) == 8
     assert {f"tests/core/test_cuda_many.py::test_{family}" for family in families} <= set(found)
-    assert sum("test_gpu.py" in line for line in found) == 2
+    assert sum("test_gpu.py" in line for line in found) == 1
 
 
 def test_an_instance_that_does_not_compile_is_named(monkeypatch, capsys):

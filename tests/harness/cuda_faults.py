@@ -30,6 +30,17 @@ PLAIN, THREAD, ADDRESS, FUSED = "", "thread", "address", "fused"
 ASSEMBLY = "assembly"  # no mode: what NVRTC makes of it
 DEVICE = "device"  # only on a GPU
 
+# What shows a fault: a sanitizer, the host that stands for a GPU, or a result that is not the CPU's.
+RACE = r"^WARNING: ThreadSanitizer: data race"
+BEYOND = r"ERROR: AddressSanitizer: heap-buffer-overflow"
+MISALIGNED = r"runtime error: .* misaligned address"
+DIVERGED = r"^RuntimeError: lanes of one warp meet from different lines$"
+TOO_MANY = r"^RuntimeError: more threads than __launch_bounds__ allows$"
+WRONG = r"^AssertionError\b"
+UNORDERED = r"relaxed"
+# What shows that no fault was tried: it cannot be planted, the source does not compile, or the script itself fails.
+UNTRIED = r"\b(Lookup|Import|ModuleNotFound|Syntax|Name|Attribute|Type|OS|FileNotFound)Error\b|\bg\+\+ -"
+
 
 @dataclass(frozen=True)
 class Fault:
@@ -43,6 +54,8 @@ class Fault:
         Makes calls, and raises where something is wrong; or the instance whose assembly is looked at.
     mode : str
         The mode of ``cuda_host`` in which it is found, or `ASSEMBLY`, or `DEVICE`.
+    shown : str
+        Regular expression of the message that shows it, so that no other failure passes for it.
     """
 
     topic: str
@@ -50,6 +63,7 @@ class Fault:
     new: str
     call: Callable[[], None] | str
     mode: str
+    shown: str
 
 
 # Calls.
@@ -132,9 +146,10 @@ FAULTS = {
         "if (mine) board[l] = Pair{a, b};",
         scale(),
         THREAD,
+        RACE,
     ),
     "no barrier between shuffles before the next matrices": Fault(
-        LANES, "__syncwarp();  // all have read what the next matrices overwrite", "", scale(), THREAD
+        LANES, "__syncwarp();  // all have read what the next matrices overwrite", "", scale(), THREAD, RACE
     ),
     "16 bytes loaded from anywhere": Fault(
         "counting",
@@ -142,17 +157,19 @@ FAULTS = {
         "if (sizeof(L) == 1)",
         count(9000, 1),
         ADDRESS,
+        MISALIGNED,
     ),
     "a byte that counts once too often": Fault(
-        "counting", "255 / AHEAD<L>", "256 / AHEAD<L>", count(1 << 17, same=True), PLAIN
+        "counting", "255 / AHEAD<L>", "256 / AHEAD<L>", count(1 << 17, same=True), PLAIN, WRONG
     ),
-    "one board": Fault(LANES, "turn ^= 1;", "", scale(), THREAD),
+    "one board": Fault(LANES, "turn ^= 1;", "", scale(), THREAD, RACE),
     "a reduction without its first barrier": Fault(
         "comparison",
         "__syncthreads();  // all threads have read the previous reduction",
         "",
         launch("cmfast_overlap_pairs", "double", "256"),
         THREAD,
+        RACE,
     ),
     "a tail that is read beyond": Fault(
         "counting",
@@ -160,6 +177,7 @@ FAULTS = {
         "const i64 k = first + u * CM_THREADS;",
         launch("cmfast_confusion_matrix_count", "i64", "1"),
         ADDRESS,
+        BEYOND,
     ),
     "indices of 32 bits": Fault(
         "comparison",
@@ -167,6 +185,7 @@ FAULTS = {
         "T* p = P + int(team.matrix()) * p_step * int(cells);",
         launch("cmfast_overlap_pairs", "float", "8"),
         DEVICE,
+        WRONG,
     ),
     "a shuffle under a branch": Fault(
         LANES,
@@ -174,6 +193,7 @@ FAULTS = {
         "if (t.easy && zeros) t.limit = clear_unsupported",
         scale(),
         PLAIN,
+        DIVERGED,
     ),
     "a carry that is lost": Fault(
         "counting",
@@ -181,6 +201,7 @@ FAULTS = {
         "(negative ? old < size : old + size < size) ? 0u",
         launch("cmfast_confusion_matrix_add", "i64", "double", "1"),
         PLAIN,
+        WRONG,
     ),
     "small numbers of 32 bits that become zero": Fault(
         "comparison",
@@ -188,6 +209,7 @@ FAULTS = {
         "return x;",
         compare_tiny,
         PLAIN,
+        WRONG,
     ),
     "a product that may be fused": Fault(
         "geometry/counts",
@@ -195,6 +217,7 @@ FAULTS = {
         "sum + w * double(M[at])",
         add_products,
         FUSED,
+        WRONG,
     ),
     "a write before its readers": Fault(
         LANES,
@@ -202,12 +225,13 @@ FAULTS = {
         "const double m = g.cell(i, from);",
         scale(),
         PLAIN,
+        WRONG,
     ),
     "a queue whose length is no atomic": Fault(
-        LANES, "queue[atomicAdd(length, u64(1))] = b;", "queue[(*length)++] = b;", scale(hard=True), THREAD
+        LANES, "queue[atomicAdd(length, u64(1))] = b;", "queue[(*length)++] = b;", scale(hard=True), THREAD, RACE
     ),
     "one exchange buffer": Fault(
-        "scaling/team", "(2 * number() + (barriers & 1))", "2 * number()", share_matrices, THREAD
+        "scaling/team", "(2 * number() + (barriers & 1))", "2 * number()", share_matrices, THREAD, RACE
     ),
     "no barrier before blocks meet": Fault(
         "scaling/team",
@@ -215,6 +239,7 @@ FAULTS = {
         "if (size > 1) of_block().wait_for_others();",
         share_matrices,
         THREAD,
+        RACE,
     ),
     "no barrier after blocks have met": Fault(
         "scaling/team",
@@ -222,6 +247,7 @@ FAULTS = {
         "u64(barriers) * size) back_off();\n    }",
         share_matrices,
         THREAD,
+        RACE,
     ),
     "no barrier after the last tile": Fault(
         "geometry/columns",
@@ -229,6 +255,7 @@ FAULTS = {
         "",
         launch("cmfast_column_moments_blocks", "double"),
         THREAD,
+        RACE,
     ),
     "counters that are cleared early": Fault(
         "counting",
@@ -236,15 +263,21 @@ FAULTS = {
         "if (total) atomicAdd(&out[job.row * cells + k], total);\n      }",
         launch("cmfast_confusion_matrix_count", "i64", "1"),
         THREAD,
+        RACE,
     ),
     "half of the threads in the bounds": Fault(
-        LANES, "__launch_bounds__(CM_GROUP_THREADS,", "__launch_bounds__(CM_GROUP_THREADS / 2,", scale(), PLAIN
+        LANES,
+        "__launch_bounds__(CM_GROUP_THREADS,",
+        "__launch_bounds__(CM_GROUP_THREADS / 2,",
+        scale(),
+        PLAIN,
+        TOO_MANY,
     ),
     "a load that orders nothing": Fault(
-        "scaling/team", "ld.acquire.gpu.", "ld.relaxed.gpu.", "cmfast_ipf_team<256, true, true>", ASSEMBLY
+        "scaling/team", "ld.acquire.gpu.", "ld.relaxed.gpu.", "cmfast_ipf_team<256, true, true>", ASSEMBLY, UNORDERED
     ),
     "an addition that orders nothing": Fault(
-        "scaling/team", "acq_rel.gpu", "relaxed.gpu", "cmfast_ipf_team<256, true, true>", ASSEMBLY
+        "scaling/team", "acq_rel.gpu", "relaxed.gpu", "cmfast_ipf_team<256, true, true>", ASSEMBLY, UNORDERED
     ),
 }
 

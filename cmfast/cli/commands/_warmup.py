@@ -20,7 +20,7 @@ def add_options(parser: Parser) -> None:
     parser.add_argument(
         "--jobs", type=natural_number, metavar="N", help="maximum number of processes; default: all cores"
     )
-    add_common(parser, "--quiet")
+    add_common(parser, "--quiet", help="no progress and no summary")
 
 
 def run(args: argparse.Namespace) -> Result:
@@ -50,7 +50,8 @@ def run(args: argparse.Namespace) -> Result:
         "seconds_by_operation": {op: sum(part.seconds for part in parts if part.op == op) for op in ops},
     }
     done = f"compiled {compiled} functions in {seconds:.1f} s" if compiled else "nothing was left to compile"
-    return Result(metadata, [_screen.shown(f"{done}; {len(ops)} operations are ready in {folder}")])
+    lines = [] if args.quiet else [_screen.shown(f"{done}; {len(ops)} operations are ready in {folder}")]
+    return Result(metadata, lines)
 
 
 def _check(names: list[str], known: list[str]) -> None:
