@@ -52,7 +52,7 @@ def accept_dask_arrays(
             if "dask.array" in sys.modules and are_lazy(*args, *options.values()):
                 bound = known.bind(*args, **options)
                 _keep_settings(bound)
-                out: R = dask().map_batches(_find_importable(wrapper), bound, cores, numbers)
+                out: R = dask().map_batches(find_importable(wrapper), bound, cores, numbers)
                 return out
             if numbers is not None and numbers not in options and (places := _element_indices.get()) is not None:
                 options[numbers] = places
@@ -93,14 +93,14 @@ def accept_delayed(function: Callable[P, R]) -> Callable[P, R]:
     def wrapper(*args: P.args, **options: P.kwargs) -> R:
         """Delay the call if an argument is, or directly holds, a Dask Delayed; else call `function`."""
         if "dask.delayed" in sys.modules and any(map(is_delayed, _flatten(chain(args, options.values())))):
-            out: R = dask().call_delayed(_find_importable(wrapper), *args, **options)
+            out: R = dask().call_delayed(find_importable(wrapper), *args, **options)
             return out
         return function(*args, **options)
 
     return wrapper
 
 
-def _find_importable(function: Callable[P, R]) -> Callable[P, R]:
+def find_importable(function: Callable[P, R]) -> Callable[P, R]:
     """Return what a module has under the name of a function, with all its decorators: workers import it by name."""
     found: Callable[P, R] = getattr(sys.modules[function.__module__], function.__qualname__, function)
     return found
