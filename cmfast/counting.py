@@ -7,12 +7,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cmfast import normalizing
-from cmfast._core import bad_values, dask_counting, dispatch, failures, lazy, validate
+from cmfast._core import bad_values, dask_counting, dispatch, failures, lazy, table_columns, validate
 from cmfast._core import labels as _labels
 from cmfast._core import sparse as sparse_matrices
 from cmfast._core.adapters import _text_codes, adapter
 from cmfast._core.annotations import METHODS, Array, DeviceT, Floats, Ignored, Integers, Method, OnFailure
-from cmfast._core.usual_options import explain_options
 from cmfast.kernels.status import Status
 
 if TYPE_CHECKING:
@@ -113,7 +112,29 @@ def confusion_matrix(
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> "Integers | Floats | csr_array": ...
-@explain_options
+@overload
+def confusion_matrix(
+    table: Any,
+    /,
+    *,
+    y_true: str,
+    y_pred: str,
+    n_classes: int | None = ...,
+    labels: ArrayLike | None = ...,
+    sample_weight: str | None = ...,
+    groups: str | None = ...,
+    n_groups: int | None = ...,
+    ignore_index: Ignored = ...,
+    sample_axes: int | None = ...,
+    whole_floats: bool = ...,
+    sparse: bool = ...,
+    normalize: Method | None = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> Any: ...
+@table_columns.accept_table(
+    _labels.NAMES, ("sample_weight", "groups"), lazily="ConfusionCounts.from_labels takes it, and gives counts"
+)
 def confusion_matrix(
     y_true: Array,
     y_pred: Array,
@@ -188,7 +209,7 @@ def confusion_matrix(
         Both label arrays have shape (n, 1), which gives n matrices of one sample each; without `n_classes` and `labels`
         this is an error. Both look one-hot, with exactly one 1 in each of several rows; or like multilabel indicators,
         0 and 1 in more rows than columns, without `n_classes` and `labels`. Text labels of truth and prediction have no
-        label in common.
+        label in common. None of `labels` is in `y_true`.
 
     Notes
     -----
@@ -205,7 +226,7 @@ def confusion_matrix(
     rounded once: their last bits may differ from those of NumPy arrays, but are the same for any chunking.
 
     Agrees with ``sklearn.metrics.confusion_matrix``, except: float labels need `whole_floats`, `labels` must be unique,
-    and if none of them occurs the matrix is zero instead of an error.
+    and if none of them occurs the matrix is zero, with a warning, instead of an error.
 
     Memory: the result, and partial tables that are smaller than the labels and weights. Strings take eight bytes per
     sample plus the length of each distinct one. Strings in lists and in Arrow, pandas or polars columns that differ
@@ -255,13 +276,13 @@ def confusion_matrix(
         if outside is not None:
             _refuse_outside(*outside)
         return matrix
-    given = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "groups": groups}
-    if lazy.are_lazy(*given.values()):
+    arrays = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "groups": groups}
+    if lazy.are_lazy(*arrays.values()):
         known = {"n_classes": n_classes, "labels": labels, "n_groups": n_groups, "ignore_index": ignore_index}
         known |= {"sample_axes": sample_axes, "whole_floats": whole_floats, "sparse": sparse}
         shares = None if normalize is None else partial(_normalize, method=normalize, on_failure=on_failure)
         return dask_counting.count_blocks(
-            confusion_matrix, given, on_failure, {**known, "num_threads": num_threads}, shares
+            confusion_matrix, arrays, on_failure, {**known, "num_threads": num_threads}, shares
         )
     if n_groups is not None:
         n_groups = validate.count("n_groups", n_groups)
@@ -272,68 +293,76 @@ def confusion_matrix(
     validate.flag("sparse", sparse)
     if sample_axes is not None:
         sample_axes = validate.count("sample_axes", sample_axes, least=1)
-    samples = _labels.adopt(given, labels, n_classes=n_classes, sample_axes=sample_axes, whole_floats=whole_floats)
-    _check(samples, n_classes)
-    samples, ignored = _labels.ignore(samples, ignore_index)
-    dtypes, shapes, names = samples.dtypes, samples.shapes, samples.listed
+    adopted = _labels.adopt(arrays, labels, n_classes=n_classes, sample_axes=sample_axes, whole_floats=whole_floats)
+    _check(adopted, n_classes)
+    adopted, ignored = _labels.ignore(adopted, ignore_index)
+    dtypes, shapes, names = adopted.dtypes, adopted.shapes, adopted.listed
     called: Any = None if groups is None else True
-    if isinstance(samples.groups, _text_codes.Coded):
-        numbers, n_groups, called = _labels.number_groups(samples.groups, n_groups)
-        samples = samples._replace(groups=numbers)
+    if isinstance(adopted.groups, _text_codes.Coded):
+        numbers, n_groups, called = _labels.number_groups(adopted.groups, n_groups)
+        adopted = adopted._replace(groups=numbers)
+    listed: list[Any] = []
     if labels is not None:
-        _labels.check_listed(names, n_classes, dtypes["y_true"].kind)
+        listed = _labels.check_listed(names, n_classes, dtypes["y_true"].kind)
     sized = not (n_classes is None and labels is None)
     doubt = validate.samples_last(sized=sized, y_true=shapes["y_true"], y_pred=shapes["y_pred"])
     if doubt is not None:
         failures.warn_diagnostic(doubt)
     if sample_axes == 1 and len(shapes["y_true"]) == 2:
         warn = _labels.warn_of_one_hot if sized else _labels.warn_of_indicators
-        warn(samples.y_true, samples.y_pred)
+        warn(adopted.y_true, adopted.y_pred)
     if sparse and (groups is not None or normalize is not None):
         validate.refuse("sparse", "False with groups or normalize", "True")
 
+    doubtful = labels is not None and sample_weight is ignore_index is None and 0 not in shapes["y_true"]
+    list_true_labels = partial(_labels.list_true_labels, adopted)
     options: dict[str, Any] = {"n_groups": n_groups, "num_threads": num_threads}
     found = order = None
-    if isinstance(samples.y_true, _text_codes.Coded):
+    if isinstance(adopted.y_true, _text_codes.Coded):
         if not sparse:
-            found = _labels.count_codes(samples, ignored, **options)
+            found = _labels.count_codes(adopted, ignored, **options)
         if found is None:
-            samples, order = _labels.match_labels(samples, ignored)
+            adopted, order = _labels.match_labels(adopted, ignored)
             ignored = None if ignored is None else _labels.NO_POSITION
             n_classes, names = (len(order), None) if labels is None else (None, np.arange(len(order)))
     elif names is not None:
         names = adapter(names).to_host(names)
     if sparse:
-        return _sparse(samples._replace(listed=names), n_classes, ignored, on_failure)
+        matrix = _sparse(adopted._replace(listed=names), n_classes, ignored, on_failure)
+        if doubtful:
+            _labels.warn_if_none_occurs(matrix, listed, list_true_labels)
+        return matrix
     if found is not None:
         matrix, order = found
         status = np.int8(Status.CONVERGED)
     else:
         options |= {"n_classes": n_classes, "labels": names, "ignored": ignored}
         try:
-            matrix, status, outside = dispatch.call("confusion_matrix", *samples[:4], **options)
+            matrix, status, outside = dispatch.call("confusion_matrix", *adopted[:4], **options)
         except MemoryError:
-            if samples.groups is None or n_groups is not None:
+            if adopted.groups is None or n_groups is not None:
                 raise
-            _refuse_many_groups(samples.groups)
+            _refuse_many_groups(adopted.groups)
         if outside is not None:
             _refuse_outside(*outside)
+    if doubtful:
+        _labels.warn_if_none_occurs(matrix, listed, list_true_labels)
     others = [y for y in (y_true, y_pred) if type(y) not in _labels.PLAIN]
     named = next((adapter(y) for y in others if adapter(y).names_axes), None)
     if named is not None:
         classes = names if order is None else order
         if classes is None:
-            classes = range(n_classes) if n_classes is not None else _labels.list_occurring(samples, ignored)
+            classes = range(n_classes) if n_classes is not None else _labels.list_occurring(adopted, ignored)
         matrix = named.name_classes(matrix, (y_true, y_pred), axes=sample_axes, classes=list(classes), groups=called)
     why = None
-    if samples.weight is not None:
+    if adopted.weight is not None:
         why = partial(
-            bad_values.explain_weights, samples.weight, samples.sample_shapes["sample_weight"], samples.groups
+            bad_values.explain_weights, adopted.weight, adopted.sample_shapes["sample_weight"], adopted.groups
         )
     if normalize is None:
         failures.report(status, on_failure, why=why)
         return matrix
-    has_integers = samples.weight is not None and dtypes["sample_weight"].kind != "f"
+    has_integers = adopted.weight is not None and dtypes["sample_weight"].kind != "f"
     overflows = has_integers and adapter(status).any(status)
     if overflows:  # such a matrix is 0 throughout; float matrices are NaN, which normalize reports
         failures.report(status, on_failure, why=why)

@@ -5,7 +5,7 @@ from typing import Any, Generic, NamedTuple, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmfast._core import dispatch, result_repr, validate
+from cmfast._core import axis_names, dispatch, result_frames, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, DeviceT
 from cmfast._core.lazy import accept_dask_arrays
@@ -116,6 +116,29 @@ class Support(NamedTuple, Generic[ArrayT]):
             return result_repr.format_statuses(codes)
         place = validate.batch_index(() if index is None else index, codes.shape)
         return _explain(*(adapter(part).to_host(part)[place] for part in (*self[:-1], *self.certificate)))
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with a row per row and column of the matrix, or of each matrix of a batch.
+
+        Columns: its kind, class where labels are known, index, block, number of dead cells, and whether it belongs to
+        the certificate.
+        """
+        import pandas as pd
+
+        return pd.concat([_list_lines(self, axis) for axis in (-1, -2)], ignore_index=True)
+
+
+def _list_lines(self: Support[Any], axis: int) -> Any:
+    """Return a DataFrame with a row per row of the matrices if `axis` is -1, and per column if it is -2."""
+    kind, block = ("row", self.row_block) if axis == -1 else ("column", self.col_block)
+    short = self.certificate.rows if axis == -1 else self.certificate.cols
+    dead = result_frames.copy_to_host(self.dead_cells).sum(axis=axis)
+    frame = result_frames.make_frame({"block": block, "n_dead_cells": dead, "in_certificate": short}, ("index",))
+    frame.insert(frame.columns.get_loc("index"), "line", kind)
+    labels = axis_names.get_axes(self).get("class")
+    if labels is not None:
+        frame.insert(frame.columns.get_loc("index"), "class", [labels[k] for k in frame["index"]])
+    return frame
 
 
 def _explain(
@@ -260,4 +283,5 @@ def support(
             batch[name] = validate.vectors(name, line, length)
     validate.batch(**batch)
     status, dead_cells, row_block, col_block, *certificate = dispatch.call("support", *arrays, num_threads=num_threads)
-    return Support(status, dead_cells, row_block, col_block, Certificate(*certificate))
+    found = Support(status, dead_cells, row_block, col_block, Certificate(*certificate))
+    return axis_names.name_axes(found, axis_names.get_axes_of_counts(M))

@@ -57,6 +57,11 @@ def is_lazy_table(x: Any) -> bool:
     return is_dask_frame(x) or (is_table(x) and _columns.library_name(x) is None)
 
 
+def holds_columns(x: Any) -> bool:
+    """Whether `x` is a table, a lazy one, or an object that exports a stream of Arrow."""
+    return is_table(x) or is_dask_frame(x) or hasattr(type(x), "__arrow_c_stream__")
+
+
 def _suggest_table(option: str, frame: Any) -> str:
     """Return the end of a message: how to turn a dict or a lazy table into a table."""
     if is_table(frame):
@@ -87,9 +92,8 @@ def get_column(frame: Any, option: str, name: Any) -> Any:
     """Return column `name` of a table; raise ValueError if no column, or several, have this name."""
     known = column_names(frame)
     if not isinstance(name, str):
-        validate.refuse(
-            option, "the name of a column", f"{type(name).__name__} {validate.format_value(name)}", TypeError
-        )
+        given = "nothing" if name is None else f"{type(name).__name__} {validate.format_value(name)}"
+        validate.refuse(option, "the name of a column", given, TypeError)
     if known.count(name) != 1:
         columns = list(map(str, known))
         near = validate.suggest_name(name, columns)

@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import dispatch, failures, lazy, validate
+from cmfast._core import caller, dispatch, failures, lazy, validate
 from cmfast._core.adapters import _columns, _text_codes, adapter, read_only
+from cmfast._core.sparse import is_sparse
 from cmfast.kernels.loading import load
 from cmfast.kernels.shared import counting
 
@@ -132,6 +133,39 @@ def find_text(arrays: dict[str, Any]) -> dict[str, np.dtype[Any]]:
     """
     dtypes = {name: adapter(x).dtype(x) for name, x in arrays.items() if lazy.are_lazy(x)}
     return {name: dtype for name, dtype in dtypes.items() if dtype.kind in TEXT_KINDS}
+
+
+def warn_if_none_occurs(M: Any, listed: Any, occurring: Callable[[], Iterable[Any]]) -> None:
+    """Warn if the counts of some samples are all zero and no listed label is one of those `occurring` in the truth."""
+    if caller.is_task() or (M.nnz if is_sparse(M) else adapter(M).any(M)):
+        return
+    if set(listed).isdisjoint(occurring()):
+        known = validate.format_value(list(listed))
+        failures.warn_diagnostic(f"every sample was left out, as none of labels={known} is in y_true")
+
+
+def encode_text(y_true: Any, y_pred: Any) -> tuple[np.ndarray, np.ndarray, tuple[Any, ...]] | None:
+    """Return text labels as positions among the labels that occur, sorted, and these labels; None for other labels."""
+    if all(isinstance(y, np.ndarray) and y.dtype.kind in "biuf" for y in (y_true, y_pred)):
+        return None
+    if not adapter(y_true).takes_columns or not adapter(y_pred).takes_columns:
+        return None
+    given = {"y_true": y_true, "y_pred": y_pred, "sample_weight": None, "groups": None}
+    samples = adopt(given, None, n_classes=None, sample_axes=1, whole_floats=False)
+    coded = [isinstance(y, _text_codes.Coded) for y in (samples.y_true, samples.y_pred)]
+    if not any(coded):
+        return None
+    if not all(coded):
+        kinds = [KINDS.get(samples.dtypes[name].kind, "other labels") for name in NAMES]
+        validate.refuse("y_pred", f"{kinds[0]} as y_true", kinds[1], TypeError)
+    samples, order = match_labels(samples, None)
+    return samples.y_true, samples.y_pred, tuple(order)
+
+
+def list_true_labels(samples: Labels) -> list[Any]:
+    """Return the labels that occur as truth, or that its categories or codes declare."""
+    y = samples.y_true
+    return list(y.names) if isinstance(y, _text_codes.Coded) else adapter(y).unique(adapter(y).unwrap(y))[0].tolist()
 
 
 def warn_of_one_hot(*labels: Any) -> bool:

@@ -10,7 +10,7 @@ from itertools import chain
 from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
 
-from cmfast._core import dispatch, settings
+from cmfast._core import settings
 from cmfast._core.usual_options import refuse_wrong_call
 from cmfast.kernels.loading import load
 
@@ -54,8 +54,7 @@ def accept_dask_arrays(
                 if "dask.array" in sys.modules and are_lazy(*args, *options.values()):
                     bound = known.bind(*args, **options)
                     _keep_settings(bound)
-                    _check_one_library(bound, cores)
-                    out: R = dask().map_batches(_find_importable(wrapper), bound, cores, numbers)
+                    out: R = dask().map_batches(find_importable(wrapper), bound, cores, numbers)
                     return out
                 if numbers is not None and numbers not in options and (places := _element_indices.get()) is not None:
                     options[numbers] = places
@@ -67,15 +66,6 @@ def accept_dask_arrays(
         return wrapper
 
     return decorate
-
-
-def _check_one_library(bound: BoundArguments, cores: Iterable[str]) -> None:
-    """Raise TypeError if some of the array arguments of a call are Dask arrays, and others are not."""
-    values = {**bound.arguments, **bound.kwargs}  # the latter has those that `**` collects
-    given = {name: x for name in cores if (x := values.get(name)) is not None}
-    lazy = [are_lazy(x) for x in given.values()]
-    if any(lazy) and not all(lazy):
-        dispatch.refuse_libraries(given)
 
 
 def _keep_settings(bound: BoundArguments) -> None:
@@ -108,7 +98,7 @@ def accept_delayed(function: Callable[P, R]) -> Callable[P, R]:
     def wrapper(*args: P.args, **options: P.kwargs) -> R:
         """Delay the call if an argument is, or directly holds, a Dask Delayed; else call `function`."""
         if "dask.delayed" in sys.modules and any(map(is_delayed, _flatten(chain(args, options.values())))):
-            out: R = dask().call_delayed(_find_importable(wrapper), *args, **options)
+            out: R = dask().call_delayed(find_importable(wrapper), *args, **options)
             return out
         try:
             return function(*args, **options)
@@ -119,7 +109,7 @@ def accept_delayed(function: Callable[P, R]) -> Callable[P, R]:
     return wrapper
 
 
-def _find_importable(function: Callable[P, R]) -> Callable[P, R]:
+def find_importable(function: Callable[P, R]) -> Callable[P, R]:
     """Return what a module has under the name of a function, with all its decorators: workers import it by name."""
     found: Callable[P, R] = getattr(sys.modules[function.__module__], function.__qualname__, function)
     return found

@@ -77,6 +77,18 @@ def make_forest_axes(ax: Any, n: int) -> Any:
     return get_axes(ax, (6.4, 1.2 + 0.35 * n))
 
 
+def draw_counts(ax: Any, names: list[str], counts: Any, label: str) -> Any:
+    """Draw a horizontal bar, with its number, for each count, one below the other; return the axes."""
+    ax = make_forest_axes(ax, len(names))
+    rows = np.arange(len(names))[::-1]
+    bars = ax.barh(rows, counts, height=0.6, color=match_palette(ax).off_diagonal)
+    ax.bar_label(bars, [f"{int(n):,}" for n in counts], padding=4)
+    ax.set_yticks(rows, names)
+    ax.set(xlabel=label, ylim=(-0.6, len(names) - 0.4), xlim=(0, 1.15 * max([1, *map(int, counts)])))
+    set_integer_ticks(ax.xaxis)
+    return ax
+
+
 def draw_rates(ax: Any, x: Any, y: Any, labels: tuple[str, str]) -> Any:
     """Draw a line for each curve of a batch, with points along the last axis, in the unit square; return the axes."""
     ax = get_axes(ax, (4.8, 4.8))

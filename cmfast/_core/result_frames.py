@@ -26,9 +26,16 @@ def make_frame(columns: Mapping[str, Any], axes: Sequence[str] = ()) -> Any:
 
 
 def make_matrix_frame(
-    matrix: Any, classes: Sequence[Any] | None = None, *, axes: tuple[str, str] = ("true", "predicted")
+    matrix: Any,
+    classes: Sequence[Any] | None = None,
+    *,
+    axes: tuple[str, str] = ("true", "predicted"),
+    groups: Sequence[Any] | None = None,
 ) -> Any:
-    """Return a DataFrame of a matrix, or of the matrices of a batch below each other, with named rows and columns."""
+    """Return a DataFrame of a matrix, or of the matrices of a batch below each other, with named rows and columns.
+
+    `groups` names the matrices of a batch of one axis; default: their indices.
+    """
     import pandas as pd
 
     M = matrix.toarray() if sparse.is_sparse(matrix) else copy_to_host(matrix)
@@ -36,8 +43,9 @@ def make_matrix_frame(
     rows, cols = (range(n) if classes is None else list(classes) for n in (R, C))
     index: Any = pd.Index(rows, name=axes[0])
     if batch:
-        levels = [*map(range, batch), rows]
-        index = pd.MultiIndex.from_product(levels, names=[*_name_batch(len(batch)), axes[0]])
+        levels: list[Any] = [*map(range, batch), rows] if groups is None else [list(groups), rows]
+        names = _name_batch(len(batch)) if groups is None else ["group"]
+        index = pd.MultiIndex.from_product(levels, names=[*names, axes[0]])
     return pd.DataFrame(M.reshape(-1, C), index=index, columns=pd.Index(cols, name=axes[1]))
 
 

@@ -16,7 +16,6 @@ BY_PLACE = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
 # The parameter here that has the purpose of a name elsewhere, and the name elsewhere.
 RENAMED = {
-    "axes": ("ax",),
     "clusters": ("cluster",),
     "col_sums": ("cols", "columns", "col_totals", "column_sums", "col_marginals"),
     "confidence_level": ("confidence", "level", "conf_level", "ci"),
@@ -56,6 +55,11 @@ USUAL_OPTIONS = {
     "task": {"y_true": "leave it out: two classes and more are counted alike"},
     "threshold": {"y_pred": "compare scores with it first: y_pred=y_score > threshold"},
     "zero_division": {"undefined": "undefined= says what a 0/0 gives"},
+}
+# By function: what to do instead of giving a value without its name.
+USUAL_ARGUMENTS = {
+    "ConfusionCounts": "it holds counts of labels and takes no matrix: from_labels(y_true, y_pred) counts labels, and "
+    "labels= and n_classes= are given by name",
 }
 for _own, _names in RENAMED.items():
     for _name in _names:
@@ -103,6 +107,8 @@ def refuse_wrong_call(function: Callable[..., Any], args: tuple[Any, ...], optio
     by_place = [p.name for p in parameters if p.kind in BY_PLACE]
     if len(args) > len(by_place) and Parameter.VAR_POSITIONAL not in kinds:
         known = ", ".join(name for name in by_name if name not in by_place)
+        if caller.name() in USUAL_ARGUMENTS:
+            validate.fail(USUAL_ARGUMENTS[caller.name()], TypeError)
         given = validate.format_value(args[len(by_place)])
         wanted = f"options must be given by name ({known})" if known else "there are no options"
         validate.fail(f"{wanted}, got {given}", TypeError)

@@ -24,6 +24,7 @@ MOST_SHOWN_CHARACTERS = 200  # characters of a value in a message
 ON_FAILURE = get_args(FailurePolicy)
 BOOLS = (bool, np.bool_)
 REALS = frozenset(map(np.dtype, "?bBhHiIlLqQefd"))
+MATRIX_NAMES = ("M", "A", "B")
 NUMBERS = (int, float, np.integer, np.floating)
 
 
@@ -77,7 +78,9 @@ def _real(name: str, array: Any) -> tuple[int, ...]:
     if type(array) is not np.ndarray or array.dtype not in REALS:
         dtype = adapter(array).dtype(array)
         if dtype.kind not in "buif" or dtype.itemsize > 8:
-            refuse(name, "real numbers of at most 64 bits", f"dtype {dtype}", TypeError)
+            is_text = dtype.kind in "US" and name in MATRIX_NAMES
+            cure = "; confusion_matrix(y_true, y_pred) counts labels" if is_text else ""
+            refuse(name, "real numbers of at most 64 bits", f"dtype {dtype}{cure}", TypeError)
     return tuple(array.shape)
 
 
@@ -113,7 +116,9 @@ def refuse_labels(name: str, array: Any, wanted: str) -> NoReturn:
         cure = ".astype(int) makes labels of whole numbers"
     if floats:
         cure = labels_of_probabilities(array) or cure
-    refuse(name, wanted, f"{text}; {cure}" if floats else text, TypeError)
+    elif "missing" in text:
+        cure = "leave these samples out of all arrays, then .astype(int) makes labels"
+    refuse(name, wanted, f"{text}; {cure}" if floats or "missing" in text else text, TypeError)
 
 
 def labels_of_probabilities(array: Any) -> str:

@@ -1,13 +1,13 @@
 """HTML report on one or two classifiers: matrices, metrics, intervals, differences, groups, geometry, sets."""
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, overload
 
 import numpy as np
 
-from cmfast._core import validate
-from cmfast._core.annotations import Array
+from cmfast._core import table_columns, validate
+from cmfast._core.annotations import Array, Ignored
 from cmfast._core.markup import remove_isolates
-from cmfast._core.usual_options import explain_options
 from cmfast._report import (
     _counting,
     _extra_sections,
@@ -23,13 +23,37 @@ from cmfast._report._html_report import HtmlReport
 __all__ = ["HtmlReport", "report"]
 
 
-@explain_options
+@overload
+def report(
+    y_true: Array,
+    y_pred: Any,
+    *,
+    groups: Any = ...,
+    labels: Array | None = ...,
+    ignore_index: Ignored = ...,
+    embeddings: Array | None = ...,
+    scores: Array | None = ...,
+    title: str | None = ...,
+    smoothing: float | None = ...,
+    confidence_level: float = ...,
+    n_resamples: int = ...,
+    rng: int = ...,
+    num_threads: int | None = ...,
+) -> HtmlReport: ...
+@overload
+def report(
+    table: Any, /, *, y_true: str, y_pred: str | Sequence[str] | Mapping[str, str], **options: Any
+) -> HtmlReport: ...
+@table_columns.accept_table(
+    ("y_true", "y_pred"), ("groups",), several=("y_pred", "groups"), lazily="its compute() makes one"
+)
 def report(
     y_true: Array,
     y_pred: Any,
     *,
     groups: Any = None,
     labels: Array | None = None,
+    ignore_index: Ignored = None,
     embeddings: Array | None = None,
     scores: Array | None = None,
     title: str | None = None,
@@ -48,13 +72,17 @@ def report(
     Parameters
     ----------
     y_true : array, shape (n,)
-        Labels of any kind, as for :class:`ConfusionCounts`: also columns of pandas, polars or Arrow.
+        Labels of any kind, as for :class:`ConfusionCounts`: also columns of pandas, polars or Arrow. Or, in the place
+        of arrays, a table, as for :func:`by`, and names of its columns: ``report(table, y_true="label",
+        y_pred="guess")``; `y_pred` may be a list of one or two names, and `groups` names of columns.
     y_pred : array, shape (n,), or dict of str to array
         Predictions of one model, or a dict of the predictions of one or two models by name.
     groups : column, or dict of str to column, optional
         The group label of each sample.
     labels : array, shape (C,), optional
         The classes, in order; samples of other classes are left out. Default: the labels that occur.
+    ignore_index : int or str, or list of these, optional
+        Samples with this true label are ignored.
     embeddings : array, shape (n, m), optional
         Feature vectors of the samples, for the first model.
     scores : array, shape (n, C), optional
@@ -120,8 +148,8 @@ def report(
     listed = (
         groups is None and embeddings is None and scores is None
     )  # groups, embeddings and scores need dense matrices
-    counted = _counting.count_samples(y_true, predictions, labels, groups, listed=listed)
-    return _compose_report(y_true, predictions, counted, embeddings, scores, title, request)
+    counted = _counting.count_samples(y_true, predictions, labels, groups, ignore_index, listed=listed)
+    return _compose_report(y_true, predictions, counted, embeddings, scores, title, request, ignore_index)
 
 
 def _compose_report(
@@ -132,6 +160,7 @@ def _compose_report(
     scores: Any,
     title: str | None,
     request: _options.ReportOptions,
+    ignored: Ignored,
 ) -> HtmlReport:
     """Compute all facts of the report and compose its page."""
     names = [_model_facts.name_label(label) for label in counted.labels]
@@ -159,7 +188,7 @@ def _compose_report(
     facts["groups"] = _section_facts.describe_groups(counted, request)
     y = guess = np.empty(0)
     if embeddings is not None or scores is not None:
-        y = _counting.find_class_ids("y_true", y_true, counted.labels)
+        y = _counting.find_class_ids("y_true", y_true, counted.labels, ignored)
         guess = _counting.find_class_ids("y_pred", next(iter(predictions.values())), counted.labels)
     geometric = None
     if embeddings is not None:

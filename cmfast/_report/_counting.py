@@ -8,6 +8,7 @@ import numpy as np
 from cmfast import confusion_counts, uncertainty
 from cmfast._core import validate
 from cmfast._core.adapters import adapter
+from cmfast._core.labels import list_ignored
 from cmfast._report import _sparse_counts
 from cmfast._report._sparse_counts import SparseCounts
 from cmfast.confusion_counts import _label_codes
@@ -44,7 +45,7 @@ def name_models(y_pred: Any) -> dict[str, Any]:
 
 
 def count_samples(
-    y_true: Any, predictions: dict[str, Any], labels: Any, groups: Any, *, listed: bool
+    y_true: Any, predictions: dict[str, Any], labels: Any, groups: Any, ignored: Any = None, *, listed: bool
 ) -> CountedSamples:
     """Count matrices, pairs of predictions and groups.
 
@@ -52,14 +53,16 @@ def count_samples(
     """
     names = list(predictions)
     if listed and _count_classes(y_true, predictions, labels) > MOST_DENSE:
-        return _count_cells(y_true, predictions, labels)
+        return _count_cells(y_true, predictions, labels, ignored)
     paired = None
     if len(names) == MOST_MODELS:
-        paired = uncertainty.paired_counts(y_true, *predictions.values(), labels=labels)
+        paired = uncertainty.paired_counts(y_true, *predictions.values(), labels=labels, ignore_index=ignored)
         known = paired.labels
         matrices = dict(zip(names, (paired.first, paired.second), strict=True))
     else:
-        counts = confusion_counts.ConfusionCounts.from_labels(y_true, predictions[names[0]], labels=labels)
+        counts = confusion_counts.ConfusionCounts.from_labels(
+            y_true, predictions[names[0]], labels=labels, ignore_index=ignored
+        )
         known, matrices = counts.labels, {names[0]: counts.matrix}
     if not known:
         validate.refuse("y_true", "samples, at least one", "none")
@@ -68,7 +71,8 @@ def count_samples(
     columns: tuple[str, ...] = ()
     if groups is not None:
         for name, y in predictions.items():
-            found = confusion_counts.ConfusionCounts.from_labels(y_true, y, labels=list(known), groups=groups)
+            options: dict[str, Any] = {"labels": list(known), "groups": groups, "ignore_index": ignored}
+            found = confusion_counts.ConfusionCounts.from_labels(y_true, y, **options)
             by_group[name] = (found.groups or (), adapter(found.matrix).to_host(found.matrix))
             columns = found.group_names
     return CountedSamples(known, host, {}, paired, by_group, columns)
@@ -84,10 +88,10 @@ def _count_classes(y_true: Any, predictions: dict[str, Any], labels: Any) -> int
     return len(found)
 
 
-def _count_cells(y_true: Any, predictions: dict[str, Any], labels: Any) -> CountedSamples:
+def _count_cells(y_true: Any, predictions: dict[str, Any], labels: Any, ignored: Any) -> CountedSamples:
     """Count nonempty cells; one model is counted as a pair of equal models."""
     guesses = list(predictions.values())
-    found = uncertainty.paired_counts(y_true, guesses[0], guesses[-1], labels=labels)
+    found = uncertainty.paired_counts(y_true, guesses[0], guesses[-1], labels=labels, ignore_index=ignored)
     C = len(found.labels)
     if not C:
         validate.refuse("y_true", "samples, at least one", "none")
@@ -100,10 +104,11 @@ def _count_cells(y_true: Any, predictions: dict[str, Any], labels: Any) -> Count
     return CountedSamples(found.labels, {}, cells, found if len(guesses) == MOST_MODELS else None, {}, ())
 
 
-def find_class_ids(name: str, column: Any, labels: tuple[Any, ...]) -> np.ndarray:
-    """Return the class index of every sample, -1 for labels that are not classes."""
+def find_class_ids(name: str, column: Any, labels: tuple[Any, ...], ignored: Any = None) -> np.ndarray:
+    """Return the class index of every sample, -1 for labels that are not classes or are `ignored`."""
     found = _label_codes.encode_labels(name, column, dates=True, floats=True)
-    places = {label: k for k, label in enumerate(labels)}
+    left_out = list_ignored(ignored)
+    places = {label: k for k, label in enumerate(labels) if label not in left_out}
     known = np.array([places.get(value, -1) for value in found.values], np.int64)
     out: np.ndarray = known[
         adapter(found.codes).to_host(found.codes).ravel().astype(np.int64)

@@ -8,6 +8,7 @@ from cmfast._core import dispatch, plot_style, plotting, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
 from cmfast.conformal._coverage import coverage_confusion
+from cmfast.conformal._options import find_class_ids
 from cmfast.conformal._prediction_sets import PredictionSets
 from cmfast.conformal._set_correlation import ccm
 from cmfast.conformal._threshold import Alpha, parse_alphas
@@ -123,7 +124,8 @@ class CcmDisplay:
         if y is not None:
             coverage = np.diagonal(to_host(coverage_confusion(sets, y).rates())[index])
         if y_pred is not None:
-            confusion = to_host(confusion_matrix(y, y_pred, n_classes=sets.n_classes))
+            ids = (find_class_ids(sets.packed, labels, sets.labels, sets.n_classes) for labels in (y, y_pred))
+            confusion = to_host(confusion_matrix(*ids, n_classes=sets.n_classes))
         return cls(correlation, sizes, confusion=confusion, coverage=coverage, alpha=alpha)
 
     def plot(self) -> "CcmDisplay":

@@ -1,15 +1,17 @@
 """Options shared by scores and prediction sets: score rule, probabilities, randomisation."""
 
+from datetime import date
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
 from cmfast._core import dispatch, validate
-from cmfast._core.adapters import adapter
+from cmfast._core.adapters import _text_codes, adapter
 from cmfast.kernels.shared.conformal import MOST_PENALTY
 
 ScoreMethod: TypeAlias = Literal["aps", "raps", "lac"]
 METHODS = get_args(ScoreMethod)
+LABEL_TYPES = (str, bytes, int, np.integer, np.bool_, date, np.datetime64)
 MOST_SCORED_CLASSES = 1 << 30  # most classes of a row, so that packed ranks fit into 64 bits
 
 
@@ -48,6 +50,54 @@ def check_probabilities(P: Any, rule: ScoreOptions) -> tuple[int, ...]:
     if not rule.lam * shape[-1] < MOST_PENALTY:
         validate.refuse("lam", f"below {MOST_PENALTY:.0f} / C = {MOST_PENALTY / shape[-1]:.3g}", rule.lam)
     return shape[:-1]
+
+
+def validate_labels(labels: Any, n_classes: int) -> tuple[Any, ...]:
+    """Return the classes of the columns of probabilities; raise unless there are `n_classes` different ones."""
+    found = tuple(validate.names("labels", labels, n_classes))
+    if not all(isinstance(label, LABEL_TYPES) for label in found):
+        wanted = "texts or integers, one for each class"
+        validate.refuse("labels", wanted, validate.format_value(labels), TypeError)
+    if len(set(found)) < n_classes:
+        validate.refuse("labels", "unique", validate.format_value(found))
+    return found
+
+
+def count_classes(P: Any) -> int:
+    """Return the number of columns of probabilities."""
+    shape = P.shape if hasattr(P, "shape") else np.shape(P)
+    if len(shape) < 2:
+        validate.refuse("P", "of shape (..., n, C) with at least one class", f"shape {tuple(shape)}")
+    return int(shape[-1])
+
+
+def find_class_ids(like: Any, y: Any, labels: Any, n_classes: int) -> Any:
+    """Return true labels as positions in `labels`, in the library and on the device of `like`; `y` without labels."""
+    if labels is None:
+        return y
+    known = validate_labels(labels, n_classes)
+    if y is None:
+        return y
+    y = dispatch.adopt_one("y", validate.type_empty_labels(y))
+    is_text = isinstance(y, _text_codes.Coded)
+    values, codes = (y.names, y.codes) if is_text else adapter(y).unique(adapter(y).unwrap(y))
+    values, places = list(values), {label: k for k, label in enumerate(known)}
+    unknown = [value for value in values if value not in places]
+    if unknown:
+        wanted = f"of the labels {validate.format_value(list(known))}"
+        validate.refuse("y", wanted, validate.format_value(unknown[0]))
+    table = np.array([places[value] for value in values], np.int64)
+    if is_text:
+        return adapter(like).send(table[codes], like)
+    return adapter(codes).evaluate(lambda table, codes: table[codes], adapter(codes).send(table, codes), codes)
+
+
+def check_ids(y: Any) -> None:
+    """Check that `y` is None or holds integers; for text advise how to name the classes."""
+    if y is not None and adapter(y).dtype(y).kind in "US":
+        cure = "pass labels=, the class of each column of P, such as model.classes_, here or to prediction_sets"
+        validate.refuse("y", "integers", f"text; {cure}", TypeError)
+    validate.integer(y=y)
 
 
 def check_per_row(name: str, array: Any, rows: tuple[int, ...]) -> None:

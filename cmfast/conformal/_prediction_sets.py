@@ -1,14 +1,15 @@
 """Conformal prediction sets as bit masks: all labels of a row whose score is at most the threshold."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from cmfast._core import dispatch, failures, lazy, result_frames, result_repr, validate
+from cmfast._core import dispatch, failures, lazy, plot_style, plotting, result_frames, result_repr, validate
 from cmfast._core.adapters import adapter
-from cmfast._core.annotations import Array, OnFailure
+from cmfast._core.annotations import Array, Label, OnFailure
 from cmfast._core.usual_options import explain_options
 from cmfast._files.archive import demand
 from cmfast.conformal import _explain_invalid, _options
@@ -17,6 +18,7 @@ from cmfast.kernels.shared.conformal import BITS_PER_WORD
 
 EmptySets: TypeAlias = Literal["allow", "top1"]
 EMPTY_RULES = get_args(EmptySets)
+MOST_LEGEND_LINES = 8  # of a plot with a legend
 
 
 @result_repr.add_repr
@@ -62,12 +64,15 @@ class PredictionSets:
         Number of classes.
     empty : {"allow", "top1"}
         Rule for empty sets.
+    labels : tuple, or None
+        The classes, if :func:`prediction_sets` was given their labels: methods then take true labels of these.
     """
 
     packed: Array
     sizes: Array
     n_classes: int
     empty: EmptySets
+    labels: tuple[Label, ...] | None = None
 
     @property
     def mask(self) -> Array:
@@ -91,7 +96,7 @@ class PredictionSets:
 
         Parameters
         ----------
-        y : array of int, shape (..., n)
+        y : array of int, or of the `labels`, shape (..., n)
             The true label of every row.
         on_failure : {"warn", "raise", "ignore"}, optional
             What to do about labels that are not classes; their rows are left out.
@@ -127,7 +132,7 @@ class PredictionSets:
 
         Parameters
         ----------
-        y : array of int, shape (..., n)
+        y : array of int, or of the `labels`, shape (..., n)
             The true label of every row.
         on_failure : {"warn", "raise", "ignore"}, optional
             What to do about labels that are not classes; their rows are left out.
@@ -176,7 +181,41 @@ class PredictionSets:
 
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame with a row per set and a column per class: whether the class is in the set."""
-        return result_frames.make_matrix_frame(self.mask, axes=("row", "class"))
+        frame = result_frames.make_matrix_frame(self.mask, axes=("row", "class"))
+        return frame if self.labels is None else frame.set_axis(_make_label_index(self.labels), axis=1)
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw how many sets have each size, a line per threshold; the true labels are not needed.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+            Axes of the plot; the figure is not shown.
+        """
+        counts = adapter(self.size_counts).to_host(self.size_counts)
+        ax = plotting.get_axes(ax, (4.5, 3.3))
+        colours = plot_style.list_line_colours(plotting.match_palette(ax).ground)
+        lines = counts.reshape(-1, counts.shape[-1])
+        for k, line in enumerate(lines):
+            name = f"threshold {k}" if len(lines) > 1 else None
+            ax.plot(line, color=colours[k % len(colours)], marker=plot_style.MARKERS[k % 7], label=name)
+        ax.set(xlabel="labels in the set", ylabel="sets", ylim=(0, None))
+        plotting.set_integer_ticks(ax.xaxis)
+        if 1 < len(lines) <= MOST_LEGEND_LINES:
+            ax.legend(fontsize="small", frameon=False)
+        return ax
+
+
+def _make_label_index(labels: tuple[Any, ...]) -> Any:
+    """Return labels as an index of columns."""
+    import pandas as pd
+
+    return pd.Index(labels, name="class")
 
 
 def _sum_shares(covered: Any, n: Any) -> Any:
@@ -221,6 +260,8 @@ def count_with_labels(
     """Run the counting op `op` on sets and true labels, lazily for Dask arrays; report labels that are not classes."""
     known = {"n_classes": sets.n_classes, **options}
     if lazy.are_lazy(sets.packed, y):
+        if sets.labels is not None:
+            validate.refuse("y", "of sets without labels= where arrays are of Dask", "labels", TypeError)
         y = y[..., np.newaxis, :] if lazy.are_lazy(y) else y  # one label per row, for all alphas
         found: tuple[Array, Array] = lazy.dask().sum_blocks(
             _count_chunk_with_labels,
@@ -259,8 +300,9 @@ def adopt_labels(sets: PredictionSets, y: Any) -> tuple[Any, Any]:
     """Validate true labels against the rows of sets; return packed sets and labels in one library."""
     if not isinstance(sets, PredictionSets):
         validate.refuse("sets", "PredictionSets", type(sets).__name__, TypeError)
+    y = _options.find_class_ids(sets.packed, y, sets.labels, sets.n_classes)
     packed, y = dispatch.adopt(sets=sets.packed, y=validate.type_empty_labels(y))
-    validate.integer(y=y)
+    _options.check_ids(y)
     (*batch, _, n, _), given = dispatch.shape_of(packed), dispatch.shape_of(y)
     if given != (*batch, n):
         validate.refuse("y", f"of shape {(*batch, n)}, one entry per row", f"shape {given}")
@@ -273,6 +315,7 @@ def prediction_sets(
     /,
     q: Array,
     *,
+    labels: Sequence[Label] | None = None,
     method: ScoreMethod = "aps",
     randomised: bool = True,
     u: Array | None = None,
@@ -293,6 +336,8 @@ def prediction_sets(
     q : array, shape (..., A), (..., A, C) or (..., A, G)
         Thresholds from :func:`threshold`: for all classes, per class, or per group. All batch axes of `P` must be
         present; those of length 1 are broadcast. One threshold alone, as ``q[0]``, is an array of one.
+    labels : sequence of C labels, optional
+        The class of each column of `P`, such as ``model.classes_``, which the sets then know.
     method, randomised, u, rng, lam, k_reg
         As for :func:`scores`: the same as in the calibration, including the seed; `u` has one value per new row.
     groups : array of int, shape (..., n), optional
@@ -356,12 +401,14 @@ def prediction_sets(
     validate.choice("empty", empty, EMPTY_RULES)
     on_failure = validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)
+    known = None if labels is None else _options.validate_labels(labels, _options.count_classes(P))
+    options: dict[str, Any] = {"rule": rule, "rng": rng, "empty": empty}
+    options |= {"on_failure": on_failure, "num_threads": num_threads}
     if lazy.are_lazy(P, q, u, groups):
-        return _make_sets_lazily(
-            P, q, u, groups, rule=rule, rng=rng, empty=empty, on_failure=on_failure, num_threads=num_threads
-        )
-    rows = ScoredRows(P, q, u, groups)
-    return _make_sets(rows, rule=rule, rng=rng, empty=empty, on_failure=on_failure, num_threads=num_threads)
+        found = _make_sets_lazily(P, q, u, groups, **options)
+    else:
+        found = _make_sets(ScoredRows(P, q, u, groups), **options)
+    return found if labels is None else replace(found, labels=known)
 
 
 class ScoredRows(NamedTuple):

@@ -1,5 +1,6 @@
 """Nonconformity scores of labels: APS, RAPS and LAC."""
 
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, overload
 
@@ -7,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from cmfast._core import dispatch, failures, lazy, validate
-from cmfast._core.annotations import Array, DeviceT, Floats, OnFailure
+from cmfast._core.annotations import Array, DeviceT, Floats, Label, OnFailure
 from cmfast.conformal import _explain_invalid, _options
 from cmfast.conformal._options import ScoreMethod
 
@@ -18,6 +19,7 @@ def scores(
     /,
     y: DeviceT | None = ...,
     *,
+    labels: Sequence[Label] | None = ...,
     method: ScoreMethod = ...,
     randomised: bool = ...,
     u: DeviceT | None = ...,
@@ -33,6 +35,7 @@ def scores(
     /,
     y: ArrayLike | None = ...,
     *,
+    labels: Sequence[Label] | None = ...,
     method: ScoreMethod = ...,
     randomised: bool = ...,
     u: ArrayLike | None = ...,
@@ -48,6 +51,7 @@ def scores(
     /,
     y: Array | None = None,
     *,
+    labels: Sequence[Label] | None = None,
     method: ScoreMethod = "aps",
     randomised: bool = True,
     u: Array | None = None,
@@ -74,8 +78,11 @@ def scores(
     ----------
     P : array, shape (..., n, C)
         Probabilities as the model returns them; rows are not normalised.
-    y : array of int, shape (..., n), optional
+    y : array of int, or of the `labels`, shape (..., n), optional
         The label of every row to score; default: all labels.
+    labels : sequence of C labels, optional
+        The class of each column of `P`, such as ``model.classes_``, if `y` holds text or other labels than
+        ``0, ..., C - 1``.
     method : {"aps", "raps", "lac"}
         The score.
     randomised : bool
@@ -145,9 +152,11 @@ def scores(
     rule = _options.validate_rule(method, randomised, lam, k_reg)
     on_failure = validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)
+    if labels is not None:
+        y = _options.find_class_ids(P, y, labels, _options.count_classes(P))
     P, y, u = dispatch.adopt(optional=("y", "u"), P=P, y=validate.type_empty_labels(y), u=u)
     rows = _options.check_probabilities(P, rule)
-    validate.integer(y=y)
+    _options.check_ids(y)
     _options.check_per_row("y", y, rows)
     shares = _options.make_row_shares(u, rng, rule, P, rows, num_threads)
     found, status = dispatch.call("scores", P, y, shares, num_threads=num_threads, **rule.options())

@@ -187,7 +187,7 @@ def _count_labels(
         columns = [column.compact() for column in columns]
     samples = _flatten_samples(columns[0].codes, columns[1].codes, weight)
     n = max(len(column.values) for column in columns)
-    at = _find_ignored(ignored, columns[0]) or None
+    at = find_ignored(ignored, columns[0]) or None
     held = _count_codes(samples, groups, n, Axis(tuple(range(n)), IDS), at)
     axis = _merge_axes(columns, samples, held, n, at)
     if given is not None:
@@ -226,7 +226,7 @@ def warn_of_order(axes: Iterable[Axis], names: Any) -> None:
         _labels.warn_of_order(ordered, of_categories=sources[0] == CATEGORIES)
 
 
-def _find_ignored(ignored: Any, truth: _label_codes.Codes) -> list[int]:
+def find_ignored(ignored: Any, truth: _label_codes.Codes) -> list[int]:
     """Return the codes of the ignored true labels that occur; raise if their kind differs."""
     kind = get_kind(truth.values[0]) if truth.values else ""
     _labels.check_ignored(ignored)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cmfast import metrics, normalizing
-from cmfast._core import validate
+from cmfast._core import axis_names, table_columns, validate
 from cmfast._core.adapters import adapter, read_only
 from cmfast._core.annotations import (
     Array,
@@ -25,11 +25,13 @@ from cmfast._core.annotations import (
     Tensor,
     Undefined,
 )
+from cmfast._core.labels import warn_if_none_occurs
 from cmfast._core.locking import ObjectLock
 from cmfast._files.archive import DamagedError, Parts
 from cmfast._files.states import State, class_only, decode_array, encode_array
 from cmfast.confusion_counts import _count_samples, _distributed_sum, _export
 from cmfast.confusion_counts._label_axis import GROWING
+from cmfast.confusion_counts._label_codes import encode_labels
 from cmfast.confusion_counts._state import (
     OPTIONAL,
     PARTS,
@@ -57,6 +59,11 @@ if TYPE_CHECKING:
     from cmfast.results import ClassificationReport, Interval, Intervals
 
 Groups: TypeAlias = ArrayLike | Tensor | CudaArray | Labelled | Mapping[str, Any] | None
+
+
+def _merge_parts(parts: "list[ConfusionCounts[Any]]") -> "ConfusionCounts[Any]":
+    """Merge the counts of parts of a table."""
+    return ConfusionCounts.merge(parts)
 
 
 class ConfusionCounts(State, Generic[ArrayT]):
@@ -150,7 +157,15 @@ class ConfusionCounts(State, Generic[ArrayT]):
         ignore_index: Ignored = ...,
         whole_floats: bool = ...,
     ) -> "ConfusionCounts[NDArray[Any]]": ...
+    @overload
     @classmethod
+    def from_labels(
+        cls, table: Any, /, *, y_true: str, y_pred: str, **options: Any
+    ) -> "ConfusionCounts[NDArray[Any]]": ...
+    @classmethod
+    @table_columns.accept_table(
+        ("y_true", "y_pred"), ("sample_weight", "groups"), several=("groups",), merge=_merge_parts, of_class=True
+    )
     def from_labels(
         cls,
         y_true: Array,
@@ -163,9 +178,19 @@ class ConfusionCounts(State, Generic[ArrayT]):
         ignore_index: Ignored = None,
         whole_floats: bool = False,
     ) -> "ConfusionCounts[Any]":
-        """Count some samples; `labels` and `n_classes` as for the class, all other options as for :meth:`update`."""
+        """Count some samples; `labels` and `n_classes` as for the class, all other options as for :meth:`update`.
+
+        A table, as for :func:`by`, and names of its columns may be given instead of arrays:
+        ``from_labels(table, y_true="label", y_pred="guess")``, with `sample_weight` and `groups` as names, too. A
+        DataFrame of Dask gives a ``dask.delayed.Delayed``.
+        """
         counts = cls(labels=labels, n_classes=n_classes)
-        return counts._update(y_true, y_pred, sample_weight, groups, ignore_index, whole_floats=whole_floats)
+        counts._update(y_true, y_pred, sample_weight, groups, ignore_index, whole_floats=whole_floats)
+        if labels is not None and sample_weight is ignore_index is None and len(y_true):
+            warn_if_none_occurs(
+                counts.matrix, counts.labels, lambda: encode_labels("y_true", y_true, dates=True, floats=True).values
+            )
+        return counts
 
     def update(
         self,
@@ -253,10 +278,22 @@ class ConfusionCounts(State, Generic[ArrayT]):
         """Return what functions of matrices take of an argument of this class."""
         return self.matrix
 
-    def _take_for(self, names: Any, pos_label: Label | None) -> tuple[Any, int]:
-        """Return the matrix for metrics, and the position of the positive class, as :meth:`compute` does."""
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """Return the matrix for ``numpy.asarray(counts)``; raise TypeError if it is on a device."""
+        M: Any = self.matrix
+        if not adapter(M).is_on_host(M):
+            device = adapter(M).device(M)
+            validate.fail(
+                f"the matrix is on {device}, which NumPy cannot read; copy counts.matrix to the host", TypeError
+            )
+        found: NDArray[Any] = np.array(adapter(M).to_host(M), dtype, copy=copy)
+        return found
+
+    def _take_for(self, names: Any, pos_label: Label | None) -> tuple[Any, int, axis_names.Axes]:
+        """Return the matrix for metrics, the position of the positive class, as for :meth:`compute`, and axis names."""
         held, positive = _choose_positive(self._held, names, pos_label)
-        return held.whole(), positive
+        groups = {} if held.keys is None else {"group": held.keys.labels}
+        return held.whole(), positive, groups | {"class": held.axis.labels}
 
     @property
     def n_samples(self) -> float:
@@ -572,7 +609,6 @@ class ConfusionCounts(State, Generic[ArrayT]):
         >>> round(float(found.low), 3), round(float(found.high), 3)
         (0.565, 0.98)
         """
-        held, positive = _choose_positive(self._held, names, pos_label)
         options: dict[str, Any] = {
             "method": method,
             "confidence_level": confidence_level,
@@ -580,8 +616,8 @@ class ConfusionCounts(State, Generic[ArrayT]):
             "rng": rng,
             "undefined": undefined,
         }
-        options |= {"pos_label": positive, "on_failure": on_failure}
-        found: Interval | Intervals = load("cmfast.uncertainty").interval(held.whole(), names, **options)
+        options |= {"pos_label": pos_label, "on_failure": on_failure}
+        found: Interval | Intervals = load("cmfast.uncertainty").interval(self, names, **options)
         return found
 
     def plot(

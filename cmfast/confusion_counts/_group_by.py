@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from cmfast._core import caller, frames, lazy, validate
+from cmfast._core import caller, frames, lazy, table_columns, validate
 from cmfast._core.annotations import Array, Ignored
 from cmfast._core.usual_options import explain_options
 from cmfast.confusion_counts._counts import ConfusionCounts
@@ -111,9 +111,7 @@ def _count_partitions(frame: Any, keys: Any, *, sample_weight: Any, **options: A
     """Count every partition of a Dask DataFrame and merge the counts; return a Delayed."""
     options["sample_weight"] = sample_weight
     by(frame._meta, keys, **options)  # raises any error that every partition would raise
-    if sample_weight is not None and frame._meta[sample_weight].dtype.kind not in "biu":
-        wanted = "a column of integers in a DataFrame of Dask, as sums of others depend on the partitions"
-        validate.refuse("sample_weight", wanted, f"dtype {frame._meta[sample_weight].dtype}", TypeError)
+    table_columns.check_lazy_weight(frame, sample_weight)
     return lazy.dask().merge_partitions(_count_partition, ConfusionCounts.merge, frame, keys, options)
 
 

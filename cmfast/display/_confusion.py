@@ -6,8 +6,8 @@ from typing import Any, Self, get_args
 
 import numpy as np
 
-from cmfast._core import plotting, result_repr, validate
-from cmfast._core.annotations import Array, Method, OnFailure
+from cmfast._core import axis_names, plotting, result_repr, table_columns, validate
+from cmfast._core.annotations import Array, Ignored, Method, OnFailure
 from cmfast.confusion_counts import ConfusionCounts
 from cmfast.display import _class_order, _painting, _plot_data
 from cmfast.display._class_order import Order
@@ -61,12 +61,13 @@ class ConfusionDisplay:
             validate.refuse("drawn", wanted, type(given).__name__, TypeError)
         self._drawn = drawn
         self._normalize = normalize
+        self._unit = _plot_data.name_unit(normalize, drawn.counts)
         self.counts, self.shares, self.order = drawn.counts, drawn.shares, drawn.order
         self.display_labels, self.groups = drawn.names, drawn.groups
 
     def _describe(self) -> str:
         """Return what the repr shows."""
-        return f"{len(self._drawn.names)} classes, {_plot_data.UNITS.get(self._normalize or '', 'count')}"
+        return f"{len(self._drawn.names)} classes, {self._unit}"
 
     @classmethod
     def from_matrix(
@@ -84,12 +85,12 @@ class ConfusionDisplay:
 
         Parameters
         ----------
-        M : array, shape (C, C)
+        M : array, shape (C, C), or ConfusionCounts
             Rows are the truth. Counts, or other nonnegative values.
         normalize : {"all", "row", "true", "col", "pred", "bi"}, optional
             Plot ``cmfast.normalize(M, normalize)``.
         display_labels : sequence of C names, optional
-            Default: the class indices.
+            Default: the labels of ConfusionCounts, else the class indices.
         order : {"given", "support", "recall", "cluster"} or sequence of int
             Order of the classes: as given; most samples first; lowest recall first; hierarchical clustering, so that
             confused classes are neighbours; or the classes themselves, possibly only some.
@@ -120,11 +121,16 @@ class ConfusionDisplay:
         """
         method = _plot_data.validate_options(normalize, on_failure)
         (counts,) = _plot_data.adopt_matrices(M=M)
+        if display_labels is None:
+            display_labels = axis_names.get_axes_of_counts(M).get("class")
         return cls(
             _plot_data.make_plot_data(counts, method, order, display_labels, groups, on_failure), normalize=method
         )
 
     @classmethod
+    @table_columns.accept_table(
+        ("y_true", "y_pred"), ("sample_weight",), lazily="its compute() makes one", of_class=True
+    )
     def from_predictions(
         cls,
         y_true: Array,
@@ -132,6 +138,7 @@ class ConfusionDisplay:
         *,
         labels: Array | None = None,
         sample_weight: Array | None = None,
+        ignore_index: Ignored = None,
         normalize: Method | None = None,
         display_labels: Sequence[Any] | None = None,
         order: Order | Sequence[int] = "given",
@@ -143,11 +150,14 @@ class ConfusionDisplay:
         Parameters
         ----------
         y_true, y_pred : array, shape (n,)
-            Labels of any kind that :meth:`cmfast.ConfusionCounts.update` takes.
+            Labels of any kind that :meth:`cmfast.ConfusionCounts.update` takes; or, in their place, a table and names
+            of its columns: ``from_predictions(table, y_true="label", y_pred="guess")``.
         labels : array, shape (C,), optional
             The classes in their order; default: those that occur, sorted.
         sample_weight : array, shape (n,), optional
             Weight of each sample.
+        ignore_index : int or str, or list of these, optional
+            Samples with this true label are ignored.
         normalize, order, groups, on_failure
             As for :meth:`from_matrix`.
         display_labels : sequence of C names, optional
@@ -159,7 +169,8 @@ class ConfusionDisplay:
             The display, not drawn yet.
         """
         _plot_data.validate_options(normalize, on_failure)
-        counts: Any = ConfusionCounts.from_labels(y_true, y_pred, labels=labels, sample_weight=sample_weight)
+        counted: dict[str, Any] = {"labels": labels, "sample_weight": sample_weight, "ignore_index": ignore_index}
+        counts: Any = ConfusionCounts.from_labels(y_true, y_pred, **counted)
         names = counts.labels if display_labels is None else display_labels
         options: dict[str, Any] = {"normalize": normalize, "order": order, "groups": groups, "on_failure": on_failure}
         return cls.from_matrix(counts.matrix, display_labels=names, **options)
@@ -247,8 +258,7 @@ class ConfusionDisplay:
         bars = (1 + look.own_diagonal) * look.colorbar
         size = _painting.compute_figure_size(self._drawn, bars=bars, cell=0.85 if text == "triple" else 0.5)
         ax = plotting.get_axes(ax, size, "compressed")
-        unit = _plot_data.UNITS.get(self._normalize or "", "count")
-        found = _painting.paint_matrix(ax, self._drawn, look, unit)
+        found = _painting.paint_matrix(ax, self._drawn, look, self._unit)
         self.ax_, self.figure_ = ax, ax.figure
         self.im_, self.diagonal_, self.text_, self.dot_ = found.image, found.diagonal, found.text, found.dot
         return self

@@ -86,7 +86,7 @@ class GcmDisplay:
         curve : WidthCurve, optional
             From :func:`cmfast.width_curve` of the same points and weightings.
         display_labels : sequence of C names, optional
-            Default: the class indices.
+            Default: those of text labels, else the class indices.
 
         Returns
         -------
@@ -109,6 +109,8 @@ class GcmDisplay:
             if theirs != result.diagnostics.weighting:
                 ours = ", ".join(result.diagnostics.weighting)
                 validate.refuse("curve", f"of the weightings {ours}", ", ".join(theirs))
+        if display_labels is None:
+            display_labels = result.axes.get("class")
         matrix = np.asarray(adapter(result.matrix).to_host(result.matrix), np.float64)
         matrix = matrix[0] if matrix.ndim == 3 else matrix
         total = matrix.sum()

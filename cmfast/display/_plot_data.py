@@ -46,6 +46,14 @@ class PlotData:
         return PlotData(self.counts[at], *sums, shares, self.order[places], [self.names[k] for k in places], groups)
 
 
+def name_unit(method: str | None, counts: np.ndarray) -> str:
+    """Return what the values of a plot are: shares by `method`, or counts if all of them are whole."""
+    if method is not None:
+        return UNITS[method]
+    known = counts[np.isfinite(counts)]
+    return "count" if (known == np.floor(known)).all() else "value"
+
+
 def validate_options(normalize: Any, on_failure: Any) -> Method | None:
     """Validate the options common to all displays; return the canonical name of the normalisation, or None."""
     on_failure = validate.on_failure(on_failure)

@@ -5,7 +5,8 @@ from typing import Any, Generic, NamedTuple, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmfast._core import labels, lazy, result_frames, result_repr, validate
+from cmfast._core import axis_names, labels, lazy, result_frames, result_repr, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, Empty, OnFailure, PointsT, Progress, Smoothing
 from cmfast._core.usual_options import explain_options
 from cmfast.counting import confusion_matrix
@@ -47,6 +48,11 @@ class GcmResult(NamedTuple, Generic[ArrayT]):
     cells: CellCounts[ArrayT]
     diagnostics: GcmDiagnostics
 
+    @property
+    def axes(self) -> dict[str, tuple[Any, ...]]:
+        """The labels of the "class" axes; {} if labels were class ids."""
+        return axis_names.get_axes(self)
+
     def _parts(self) -> dict[str, str]:
         """Return the parts that the repr shows, by name."""
         return {"of": result_repr.format_shape(self.matrix), **self.diagnostics._parts()}
@@ -57,7 +63,7 @@ class GcmResult(NamedTuple, Generic[ArrayT]):
 
     def to_pandas(self) -> Any:
         """Return the matrices as a pandas DataFrame."""
-        return result_frames.make_matrix_frame(self.matrix)
+        return result_frames.make_matrix_frame(self.matrix, self.axes.get("class"))
 
     def plot(self) -> Any:
         """Draw the first matrix and the overlaps, in a new figure.
@@ -127,8 +133,9 @@ def geometric_confusion_matrix(
     ----------
     X : array, shape (N, n)
         Embeddings of the points; real numbers of any type.
-    y_true, y_pred : array of int, shape (N,)
-        Labels and predictions: class ids ``0, ..., n_classes - 1``.
+    y_true, y_pred : array of int or str, shape (N,)
+        Labels and predictions: class ids ``0, ..., n_classes - 1``; or text, whose classes are the labels that occur,
+        sorted, or in the order of a categorical. The result knows the names.
     weights : {"all", "row", "col", "bi"}, array of shape (C, C), or a list of these
         Weight of a point by label and prediction; see :func:`gcm`.
     n_components : int or None
@@ -220,10 +227,17 @@ def geometric_confusion_matrix(
             arrays, n_components=n_components, grid=grid, rng=rng, progress=progress, **asked, **common
         )
         return lazily
+    text = labels.encode_text(y_true, y_pred)
+    if text is not None:
+        if n_classes is not None:
+            validate.refuse("n_classes", "None where labels are text", n_classes)
+        y_true, y_pred = (adapter(X).send(codes, X) for codes in text[:2])
+        common["n_classes"] = len(text[2])
     found = prepare_points(adopt_labelled_points(X, y_true, y_pred), n_components, grid, **asked, **common)
     common["n_classes"] = found.n_classes
     cells = count_in_parts(found.points, found.grid, progress=progress, **common)
-    return _make_result(cells, found.weightings, generator, num_threads=num_threads, **asked)
+    result = _make_result(cells, found.weightings, generator, num_threads=num_threads, **asked)
+    return result if text is None else axis_names.name_axes(result, {"class": text[2]})
 
 
 def _make_result(

@@ -1,12 +1,12 @@
 """Tables derived from a confusion matrix: one-vs-rest tables, row shares, most confused class pairs."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, Literal, NamedTuple, TypeAlias, get_args, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmfast._core import dispatch, failures, result_frames, result_repr, validate
+from cmfast._core import axis_names, dispatch, failures, result_frames, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, DeviceT, Floats, OnFailure, Undefined
 from cmfast._core.lazy import accept_dask_arrays
@@ -14,6 +14,7 @@ from cmfast._core.usual_options import explain_options
 from cmfast.metrics import _plan
 from cmfast.metrics._catalogue import FORMS
 
+MOST_LABEL_CHARACTERS = 24  # of a label in a repr of one line
 By: TypeAlias = Literal["count", "rate", "symmetric", "symmetric_rate"]
 
 
@@ -173,12 +174,26 @@ class Confusions(NamedTuple, Generic[ArrayT]):
     row: ArrayT
     col: ArrayT
 
+    @property
+    def axes(self) -> dict[str, tuple[Any, ...]]:
+        """Labels of the "group" of each matrix and of the "class" indices; {} if a matrix without names was given."""
+        return axis_names.get_axes(self)
+
     def _parts(self) -> dict[str, str]:
         """Return the parts that the repr shows, by name."""
-        return {
+        return self._named_parts(str)
+
+    def _named_parts(self, name: Callable[[object], str]) -> dict[str, str]:
+        """Return the parts, with the labels of the first pair, if known, rendered by `name`."""
+        parts = {
             "pairs": result_repr.format_shape(self.value, 1),
             "value": result_repr.format_largest(self.value, ".4g"),
         }
+        row, col = (adapter(x).to_host(x) for x in (self.row, self.col))
+        if not self.axes or row.ndim != 1 or not row.size or row[0] < 0:
+            return parts
+        first, second = (name(_shorten(self.axes["class"][side[0]])) for side in (row, col))
+        return parts | {"first": f"{first} and {second}"}
 
     def explain(self, labels: Sequence[object] | NDArray[Any] | None = None) -> str:
         """Return a text that lists the confused pairs of classes; for a batch, only the number of matrices.
@@ -186,8 +201,13 @@ class Confusions(NamedTuple, Generic[ArrayT]):
         Parameters
         ----------
         labels : sequence, optional
-            Class names in order; default: the class indices.
+            Class names in order; default: those of the counts, else the class indices.
         """
+        return self._explain(str, labels)
+
+    def _explain(self, name: Callable[[object], str], labels: Sequence[object] | NDArray[Any] | None = None) -> str:
+        """Return the text of `explain`, with labels rendered by `name`."""
+        labels = self.axes.get("class") if labels is None else labels
         value, row, col = (adapter(x).to_host(x) for x in self)
         if value.ndim > 1:
             return f"the largest confusions of {value[..., 0].size:,} matrices, one row per matrix"
@@ -197,12 +217,29 @@ class Confusions(NamedTuple, Generic[ArrayT]):
             validate.refuse("labels", f"names of all classes, at least {n_classes}", validate.format_value(labels))
         what = "class " if labels is None else ""
         triples = zip(value, row, col, strict=True)
-        found = [f"{what}{names[i]} and {names[j]}: {x:.6g}" for x, i, j in triples if i >= 0]
+        found = [f"{what}{name(names[i])} and {name(names[j])}: {x:.6g}" for x, i, j in triples if i >= 0]
         return "\n".join(found) or "no confusions"
 
     def to_pandas(self) -> Any:
-        """Return a pandas DataFrame with a row per pair of classes, the largest confusion first."""
-        return result_frames.make_frame(self._asdict(), ("rank",))
+        """Return a pandas DataFrame with a row per pair of classes, the largest confusion first.
+
+        `row` and `col` are labels if counts with labels were given, else class indices.
+        """
+        frame = result_frames.make_frame(self._asdict(), ("rank",))
+        if self.axes:
+            *batch, labels = self.axes.values()
+            for column in ("row", "col"):
+                frame[column] = [None if k < 0 else labels[k] for k in frame[column]]
+            if batch:
+                frame["batch"] = [batch[0][k] for k in frame["batch"]]
+                frame = frame.rename(columns={"batch": "group"})
+        return frame
+
+
+def _shorten(label: object) -> str:
+    """Return a label as text of at most 24 characters."""
+    text = str(label)
+    return text if len(text) <= MOST_LABEL_CHARACTERS else f"{text[: MOST_LABEL_CHARACTERS - 3]}..."
 
 
 @overload
@@ -239,8 +276,8 @@ def most_confused(
 
     Parameters
     ----------
-    M : array, shape (..., C, C)
-        Counts or any normalisation of them.
+    M : array, shape (..., C, C), or ConfusionCounts
+        Counts or any normalisation of them. The result of ConfusionCounts knows their labels.
     k : int
         Number of pairs to return; fewer if the matrix has fewer pairs.
     by : {"count", "rate", "symmetric", "symmetric_rate"}
@@ -267,4 +304,5 @@ def most_confused(
     """
     validate.choice("by", by, get_args(By))
     k = validate.count("k", k, least=1)
-    return Confusions(*_run_op("most_confused", M, on_failure, num_threads, k=k, by=by))
+    found = Confusions(*_run_op("most_confused", M, on_failure, num_threads, k=k, by=by))
+    return axis_names.name_axes(found, axis_names.get_axes_of_counts(M))

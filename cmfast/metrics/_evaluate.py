@@ -36,7 +36,7 @@ def evaluate(
     on_failure = check_options(undefined, on_failure)
     num_threads = validate.num_threads(num_threads)
     if (take := getattr(type(M), "_take_for", None)) is not None:  # labelled counts know their positive class
-        M, positive = take(M, names, pos_label)
+        M, positive, _ = take(M, names, pos_label)
     else:
         positive = find_positive(pos_label)
     if sparse.is_sparse(M):

@@ -5,7 +5,7 @@ from typing import Any, overload
 
 from numpy.typing import ArrayLike, NDArray
 
-from cmfast._core import dispatch
+from cmfast._core import dispatch, table_columns
 from cmfast._core import labels as _labels
 from cmfast._core.annotations import Array, DeviceT, Floats, Ignored, Label, Undefined
 from cmfast._core.usual_options import explain_options
@@ -200,7 +200,9 @@ def from_labels(
     average_over: Sequence[Label] | None = ...,
     num_threads: int | None = ...,
 ) -> dict[str, Floats]: ...
-@explain_options
+@overload
+def from_labels(table: Any, names: Names | MetricName = ..., /, *, y_true: str, y_pred: str, **options: Any) -> Any: ...
+@table_columns.accept_table(_labels.NAMES, ("sample_weight", "groups"), lazily="uncertainty.interval takes it")
 def from_labels(
     y_true: Array,
     y_pred: Array,
@@ -224,7 +226,8 @@ def from_labels(
     Parameters
     ----------
     y_true, y_pred : array of int or str, shape (..., n)
-        As for :func:`label_margins`: integers or text, whose classes are the labels that occur, sorted.
+        As for :func:`label_margins`: integers or text, whose classes are the labels that occur, sorted. Or, in their
+        place, a table and names of its columns: ``from_labels(table, names, y_true="label", y_pred="guess")``.
     names : str or list of str, optional
         As for :func:`compute`: all of them, also those of ordered classes.
     n_classes : int, optional

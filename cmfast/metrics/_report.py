@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from cmfast._core import confused_pairs, dispatch, result_repr, sparse, validate
+from cmfast._core import axis_names, confused_pairs, dispatch, plot_style, plotting, result_repr, sparse, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, Label, Undefined
 from cmfast._core.markup import escape_name, escape_prose
@@ -104,6 +104,32 @@ class ClassificationReport(NamedTuple):
         frame.attrs.update(self.overall, undefined=self.undefined)
         return frame
 
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw precision, recall, F1 and Jaccard, a row per class and average.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+            Axes of the plot; the figure is not shown.
+        """
+        ax = plotting.make_forest_axes(ax, len(self.rows))
+        rows = np.arange(len(self.rows))[::-1]
+        colours = plot_style.list_line_colours(plotting.match_palette(ax).ground)
+        for k, name in enumerate(self.columns[:-1]):
+            values = [row[k] for row in self.rows.values()]
+            look = {"marker": plot_style.MARKERS[k], "color": colours[k], "linestyle": "", "clip_on": False}
+            ax.plot(values, rows, label=name, **look)
+        ax.axhline(len(AVERAGES) - 0.5, color="0.6", linewidth=1)
+        ax.set_yticks(rows, list(self.rows))
+        ax.set(xlim=(0, 1), ylim=(-0.6, len(rows) - 0.4))
+        ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.08), ncols=4, fontsize="small", frameon=False)
+        return ax
+
 
 def format_policy(undefined: Undefined) -> str:
     """Return the 0/0 policy as a table heading."""
@@ -164,10 +190,11 @@ def classification_report(
 
     Parameters
     ----------
-    M : array, shape (C, C)
+    M : array, shape (C, C), or ConfusionCounts
         Rows are the truth. Counts or any normalisation of them; also one of scipy.sparse.
     display_labels : sequence of str, optional
-        Default: the class indices. A class named "macro" or "weighted", like an average, is shown in quotes.
+        Default: the labels of ConfusionCounts, else the class indices. A class named "macro" or "weighted", like an
+        average, is shown in quotes.
     average_over : sequence of labels, optional
         Classes that get a row, in this order, and enter the averages, given by their `display_labels`; all others
         remain negatives. Metrics of the whole matrix do not change. Default: all.
@@ -214,6 +241,9 @@ def classification_report(
     geometric_mean        0.0000
     f1_of_macro           0.6552
     """
+    known = axis_names.get_axes_of_counts(M).get("class")
+    if known is not None and display_labels is None:
+        display_labels = list(map(str, known))
     if not sparse.is_sparse(M):
         (M,) = dispatch.adopt(M=M)
     C, _ = validate.matrices(square=True, M=M)

@@ -3,9 +3,10 @@
 from collections.abc import Callable
 from typing import Any, get_args, overload
 
+import numpy as np
 from numpy.typing import ArrayLike
 
-from cmfast._core import dispatch, failures, sparse, validate
+from cmfast._core import axis_names, dispatch, failures, sparse, validate
 from cmfast._core.annotations import (
     Array,
     BiOptions,
@@ -371,6 +372,8 @@ def solve(
     else:
         out = dispatch.call(kernel, *arrays, **rules, num_threads=num_threads, progress=report)
     result: ScalingResult[Any, Any] = ScalingResult(None, *out) if kernel == "ras" else ScalingResult(*out)
+    if type(M) is not np.ndarray:
+        result = axis_names.name_axes(result, axis_names.get_axes_of_counts(M))
     reason = _explain_failure.explain_unscaled_logits if of_logits else _explain_failure.explain_unscaled
     return result, lambda index: reason(index, batch, arrays[:3], result, rules)
 

@@ -2,7 +2,7 @@
 
 from typing import Any, Generic, NamedTuple
 
-from cmfast._core import dispatch, result_frames, result_repr, validate
+from cmfast._core import axis_names, dispatch, result_frames, result_repr, validate
 from cmfast._core.annotations import ArrayT, MatrixT
 from cmfast.kernels.loading import load
 from cmfast.kernels.status import Status
@@ -54,6 +54,11 @@ class ScalingResult(NamedTuple, Generic[MatrixT, ArrayT]):
     smoothing: ArrayT
     line_error: ArrayT
 
+    @property
+    def axes(self) -> dict[str, tuple[Any, ...]]:
+        """Labels of the groups and classes, "group" and "class"; {} if a matrix without names was given."""
+        return axis_names.get_axes(self)
+
     def _parts(self) -> dict[str, str]:
         """Return the parts that the repr shows, by name."""
         R, C = (dispatch.shape_of(line)[-1] for line in (self.row_scale, self.col_scale))
@@ -95,10 +100,12 @@ class ScalingResult(NamedTuple, Generic[MatrixT, ArrayT]):
 
     def to_pandas(self) -> Any:
         """Return the scaled matrices as a pandas DataFrame; raise TypeError if :func:`ras` returned none."""
-        return result_frames.make_matrix_frame(self._take_matrix())
+        return result_frames.make_matrix_frame(
+            self._take_matrix(), self.axes.get("class"), groups=self.axes.get("group")
+        )
 
     def plot(self, *, ax: Any = None) -> Any:
-        """Draw the scaled matrix; it must be one square matrix.
+        """Draw the scaled matrix, with its labels if they are known; it must be one square matrix.
 
         Parameters
         ----------
@@ -110,7 +117,10 @@ class ScalingResult(NamedTuple, Generic[MatrixT, ArrayT]):
         cmfast.display.ConfusionDisplay
             The display, drawn. The figure is not shown.
         """
-        return load("cmfast.display").ConfusionDisplay.from_matrix(self._take_matrix()).plot(ax=ax)
+        display = load("cmfast.display").ConfusionDisplay
+        shown = display.from_matrix(self._take_matrix(), display_labels=self.axes.get("class"))
+        shown._unit = "scaled value"
+        return shown.plot(ax=ax)
 
     def _take_matrix(self) -> Any:
         """Return the scaled matrices; raise TypeError without them."""

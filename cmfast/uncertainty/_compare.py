@@ -6,7 +6,7 @@ import numpy as np
 
 from cmfast._core import validate
 from cmfast._core.adapters import adapter
-from cmfast._core.annotations import Array, Label, Undefined
+from cmfast._core.annotations import Array, Ignored, Label, Undefined
 from cmfast._core.lazy import accept_delayed
 from cmfast._core.usual_options import explain_options
 from cmfast.confusion_counts._count_samples import warn_of_order
@@ -131,6 +131,7 @@ def compare(
     rng: "int | np.random.Generator" = 0,
     undefined: Undefined = "present",
     pos_label: Label | None = None,
+    ignore_index: Ignored = None,
     num_threads: int | None = None,
 ) -> Any:
     """Compare two classifiers on the same samples: difference of any metric, its interval and a paired test.
@@ -166,6 +167,8 @@ def compare(
         out and counted.
     pos_label : {1, 0}, optional
         The positive one of two classes, for binary names; default: 1. For "roc_auc" any label.
+    ignore_index : int or str, or list of these, optional
+        If labels are given: samples with this true label are ignored.
     num_threads : int, optional
         Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
@@ -238,6 +241,7 @@ def compare(
     >>> uncertainty.compare(truth, good, noisy, "roc_auc").verdict()
     'the first is higher'
     """
+    del ignore_index  # read where labels are counted, before this call
     check_paired(T)
     warn_of_order([T._held.axis], names)
     options = CompareOptions(method, test, confidence_level, n_resamples, rng, undefined, pos_label, num_threads)

@@ -6,7 +6,7 @@ import numpy as np
 
 from cmfast._core import dispatch, result_frames, result_repr, validate
 from cmfast._core.adapters import adapter
-from cmfast._core.annotations import Array, Label, Undefined
+from cmfast._core.annotations import Array, Ignored, Label, Undefined
 from cmfast._core.lazy import accept_delayed
 from cmfast.kernels.loading import load
 from cmfast.metrics import _plan
@@ -65,7 +65,10 @@ class Equivalence(NamedTuple):
         if p.ndim:
             return f"{self.name} differs by less than {self.margin:g} in {alike} of {p.size:,}"
         said = "differs by less than" if alike else "could differ by more than"
-        return f"{self.name} {said} {self.margin:g}: between {self.low:+.4f} and {self.high:+.4f}, p = {p:.3g}"
+        if self.low > self.margin or self.high < -self.margin:
+            said = "differs by more than"
+        between = f"between {self.low:+.4f} and {self.high:+.4f} ({200 * self.confidence_level - 100:g} % interval)"
+        return f"{self.name} {said} {self.margin:g}: {between}, p = {p:.3g}"
 
     def to_pandas(self) -> Any:
         """Return a DataFrame with one row, or a row per group and class."""
@@ -138,6 +141,7 @@ def equivalence(
     confidence_level: float = 0.95,
     undefined: Undefined = "present",
     pos_label: Label | None = None,
+    ignore_index: Ignored = None,
 ) -> Equivalence:
     """Test whether a metric of two classifiers differs by less than a margin, by two one-sided tests.
 
@@ -157,6 +161,8 @@ def equivalence(
         Value of a 0/0, as for :func:`cmfast.metrics.compute`.
     pos_label : {1, 0}, optional
         The positive one of two classes, for binary names; default: 1.
+    ignore_index : int or str, or list of these, optional
+        If labels are given: samples with this true label are ignored.
 
     Returns
     -------
@@ -198,6 +204,7 @@ def equivalence(
     >>> uncertainty.equivalence(T, "accuracy", margin=0.03).explain()
     'accuracy differs by less than 0.03: between -0.0280 and +0.0030, p = 0.0316'
     """
+    del ignore_index  # read where labels are counted, before this call
     from scipy.special import ndtr, ndtri
 
     check_paired(T)

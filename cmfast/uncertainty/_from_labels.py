@@ -1,14 +1,16 @@
 """Let functions of counts accept labels instead: ``interval(y_true, y_pred, names)``, or columns of a table."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
-from cmfast._core import caller, frames, lazy, validate
+from cmfast._core import axis_names, frames, lazy, table_columns, validate
 from cmfast.confusion_counts import ConfusionCounts
 from cmfast.uncertainty._paired_counts import PairedCounts, paired_counts
+from cmfast.uncertainty._results import Interval, Intervals, Posterior
 
 R = TypeVar("R")
 
@@ -26,17 +28,26 @@ def accept_labels(function: Callable[..., R]) -> Callable[..., R]:
         """Count the labels, if labels are given, and call `function` with the matrix."""
         if not options.keys().isdisjoint(MAY_BE_NAMED):
             given = gather_named_arrays(given, options, SIDES)
-        if _names_columns(given, options, SIDES):
-            columns = _take_columns(options, SIDES) | _take_clusters(options)
-            given = (_count_table(_count_labels, _merge_labels, given[0], columns), *given[1:])
+        ignored = options.pop("ignore_index", None)
+        found = _find_columns(given, options, SIDES)
+        if found is not None:
+            columns, table, rest = found
+            columns |= _take_clusters(options)
+            given = (ConfusionCounts.from_labels(table, **columns, ignore_index=ignored), *rest)
         elif len(given) > 2 or (len(given) == 2 and _are_labels(*given)):
-            given = (_count_arrays(*given[:2], **_take_clusters(options)), *given[2:])
+            given = (_count_arrays(*given[:2], **_take_clusters(options), ignore_index=ignored), *given[2:])
+        elif ignored is not None:
+            _refuse_ignored(ignored)
         if given and lazy.is_delayed(given[0]):
             return lazy.accept_delayed(wrapper)(*given, **options)
-        if given and isinstance(given[0], ConfusionCounts):
-            M, positive = given[0]._take_for(given[1] if len(given) > 1 else None, options.get("pos_label"))
-            given = (M, *given[1:])
-            options["pos_label"] = positive
+        counts = given[0] if given else None
+        if isinstance(counts, ConfusionCounts):
+            names = given[1] if len(given) > 1 else None
+            M, options["pos_label"], axes = counts._take_for(names, options.get("pos_label"))
+            if options.get("clusters") or options.get("strata") is not None:  # the groups are summed
+                axes.pop("group", None)
+            out: R = _name_entries(function(M, *given[1:], **options), axes)
+            return out
         return function(*given, **options)
 
     return wrapper
@@ -56,18 +67,23 @@ def accept_pairs_of_labels(*, clusters: bool = False) -> Callable[[Callable[...,
             """Count the labels, if labels are given, and call `function` with the counts."""
             if not options.keys().isdisjoint(MAY_BE_NAMED):
                 given = gather_named_arrays(given, options, PAIRED_SIDES)
-            if _names_columns(given, options, PAIRED_SIDES):
-                columns = _take_columns(options, PAIRED_SIDES) | take_clusters(options)
-                given = (_count_table(paired_counts, _merge_pairs, given[0], columns), *given[1:])
+            ignored = options.pop("ignore_index", None)
+            found = _find_columns(given, options, PAIRED_SIDES)
+            if found is not None:
+                columns, table, rest = found
+                columns |= take_clusters(options)
+                given = (paired_counts(table, **columns, ignore_index=ignored), *rest)
             elif len(given) > 2 and not isinstance(given[0], PairedCounts) and not isinstance(given[1], str):
                 if isinstance(given[2], str):  # two matrices and a name
                     wanted = "labels (y_true, y_a, y_b), as two matrices do not tell which samples both get wrong"
                     validate.refuse("y_b", wanted, repr(given[2]), TypeError)
-                given = (paired_counts(*given[:3], **take_clusters(options)), *given[3:])
+                given = (paired_counts(*given[:3], **take_clusters(options), ignore_index=ignored), *given[3:])
             elif len(given) == 2 and not isinstance(given[0], PairedCounts) and _are_labels(*given):
                 validate.refuse(
                     "y_b", "the labels that the second classifier predicts", "y_true and y_a only", TypeError
                 )
+            elif ignored is not None:
+                _refuse_ignored(ignored)
             return function(*given, **options)
 
         return wrapper
@@ -100,6 +116,20 @@ def gather_named_arrays(given: tuple[Any, ...], options: dict[str, Any], sides: 
     return given if name is None else (*given, name)
 
 
+def _name_entries(found: Any, axes: axis_names.Axes) -> Any:
+    """Return intervals or posteriors, one or several by metric, that know the class and group of each value."""
+    if isinstance(found, Intervals):
+        return replace(found, _found={name: _name_entries(one, axes) for name, one in found.items()})
+    if isinstance(found, dict):
+        return {name: _name_entries(one, axes) for name, one in found.items()}
+    if not isinstance(found, Interval | Posterior):
+        return found
+    ndim = len(found[0].shape) - isinstance(found, Posterior)  # the last axis of a posterior are the draws
+    *batch, _ = axes
+    core = ((), ("class",), ("true", "predicted"))[ndim - len(batch)]  # of a metric, one per class, the cells
+    return axis_names.name_axes(found, {name: axes[name] for name in batch} | dict.fromkeys(core, axes["class"]))
+
+
 def _are_labels(first: Any, second: Any) -> bool:
     """Whether a second argument is not a metric name, or several, but labels of as many samples as the first."""
     if second is None or isinstance(second, str | bytes | dict) or not hasattr(second, "__len__"):
@@ -107,11 +137,6 @@ def _are_labels(first: Any, second: Any) -> bool:
     if isinstance(second, list | tuple) and all(isinstance(name, str) for name in second):
         return False
     return hasattr(first, "__len__") and len(first) == len(second)
-
-
-def _take_columns(options: dict[str, Any], sides: tuple[str, ...]) -> dict[str, Any]:
-    """Remove the names of the columns of labels from the options, and return them."""
-    return {side: options.pop(side, None) for side in sides}
 
 
 def _take_clusters(options: dict[str, Any]) -> dict[str, Any]:
@@ -123,58 +148,45 @@ def _take_clusters(options: dict[str, Any]) -> dict[str, Any]:
     return {"groups": clusters}
 
 
-def _names_columns(given: tuple[Any, ...], options: dict[str, Any], sides: tuple[str, ...]) -> bool:
-    """Whether the options name columns of a table; raise TypeError for a lazy table without them."""
-    if not given or not options.keys().isdisjoint(sides):
-        return bool(given)
-    if not isinstance(given[0], NO_TABLES) and frames.is_lazy_table(given[0]):
+def _find_columns(
+    given: tuple[Any, ...], options: dict[str, Any], sides: tuple[str, ...]
+) -> tuple[dict[str, Any], Any, tuple[Any, ...]] | None:
+    """Return the column names that a call gives, the table and the metric names; None if labels or counts are given.
+
+    Raises TypeError for a lazy table without column names.
+    """
+    if given and not options.keys().isdisjoint(sides):
+        return {side: options.pop(side, None) for side in sides}, given[0], given[1:]
+    if not given or isinstance(given[0], NO_TABLES):
+        return None
+    found = table_columns.find_columns(given, options, sides)
+    if found is None and frames.is_lazy_table(given[0]):
         names = ", ".join(f"{side}=" for side in sides)
         validate.fail(f"a lazy table is read by the names of its columns; pass the table, and {names}", TypeError)
-    return False
+    return found
 
 
-def _count_arrays(y_true: Any, y_pred: Any, groups: Any = None) -> Any:
+def _refuse_ignored(value: Any) -> NoReturn:
+    """Refuse the option `ignore_index` of a function of counts."""
+    wanted = "None unless labels are given: leave these samples out where the counts are counted"
+    validate.refuse("ignore_index", wanted, validate.format_value(value))
+
+
+def _count_arrays(y_true: Any, y_pred: Any, groups: Any = None, *, ignore_index: Any) -> Any:
     """Count two arrays of labels; Dask arrays give a Delayed."""
     if not lazy.are_lazy(y_true, y_pred, groups):
-        return ConfusionCounts.from_labels(y_true, y_pred, groups=groups)
+        return ConfusionCounts.from_labels(y_true, y_pred, groups=groups, ignore_index=ignore_index)
     arrays = {"y_true": y_true, "y_pred": y_pred, "groups": groups}
-    return lazy.dask().merge_parts(_count_labels, _merge_labels, arrays, dict.fromkeys(arrays, 0), num_threads=None)
+    options = {"ignore_index": ignore_index, "num_threads": None}
+    return lazy.dask().merge_parts(_count_labels, _merge_labels, arrays, dict.fromkeys(arrays, 0), **options)
 
 
-def _count_table(count: Callable[..., Any], merge: Callable[..., Any], frame: Any, columns: dict[str, Any]) -> Any:
-    """Count the labels in columns of a table, which is read once; a Dask DataFrame gives a Delayed."""
-    if not lazy.is_dask_frame(frame):
-        return _count_part(frame, 0, count, columns)
-    _count_part(frame._meta, 0, count, columns)  # raises any error that every partition would raise
-    return lazy.dask().merge_partitions(_count_partition, merge, frame, count, columns)
-
-
-def _count_partition(part: Any, k: int, *how: Any) -> Any:
-    """Count partition `k` of a Dask DataFrame."""
-    with caller.set_task(caller.name(), f", in partition {k}", is_part=True):
-        return _count_part(part, k, *how)
-
-
-def _count_part(frame: Any, k: int, count: Callable[..., Any], columns: dict[str, Any]) -> Any:
-    """Count the labels in columns of a table in memory, or of one that is read here."""
-    del k
-    table = frames.read_table("the first argument", frame)
-    read = {name: frames.get_column(table, name, column) for name, column in columns.items()}
-    sides = [read.pop(name) for name in PAIRED_SIDES + SIDES[1:] if name in read]
-    return count(*sides, **read)
-
-
-def _count_labels(y_true: Any, y_pred: Any, groups: Any = None, *, num_threads: Any = None) -> Any:
+def _count_labels(y_true: Any, y_pred: Any, groups: Any = None, *, ignore_index: Any, num_threads: Any = None) -> Any:
     """Count one part of the labels."""
     del num_threads  # counting a part is too fast to need a second thread
-    return ConfusionCounts.from_labels(y_true, y_pred, groups=groups)
+    return ConfusionCounts.from_labels(y_true, y_pred, groups=groups, ignore_index=ignore_index)
 
 
 def _merge_labels(parts: list[Any]) -> Any:
     """Add up the counts of parts."""
     return ConfusionCounts.merge(parts)
-
-
-def _merge_pairs(parts: list[PairedCounts]) -> PairedCounts:
-    """Add up the paired counts of parts."""
-    return sum(parts[1:], parts[0])

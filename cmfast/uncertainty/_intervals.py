@@ -8,7 +8,7 @@ import numpy as np
 
 from cmfast._core import dispatch, validate
 from cmfast._core.adapters import adapter
-from cmfast._core.annotations import AreaMethod, Array, IntervalMethod, Label, OnFailure, Undefined
+from cmfast._core.annotations import AreaMethod, Array, Ignored, IntervalMethod, Label, OnFailure, Undefined
 from cmfast._core.lazy import accept_dask_arrays
 from cmfast._core.usual_options import explain_options
 from cmfast.kernels.shared.metrics import Total
@@ -80,6 +80,7 @@ def interval(
     undefined: Undefined = "present",
     pos_label: Label | None = None,
     on_failure: OnFailure = None,
+    ignore_index: Ignored = None,
     num_threads: int | None = None,
 ) -> Any:
     """Compute confidence or credible intervals of metrics, or of normalised cells.
@@ -127,6 +128,8 @@ def interval(
     on_failure : {"warn", "raise", "ignore"}, optional
         What to do about matrices with bad values (see Notes).
         Default: as :func:`cmfast.config` says, first "warn".
+    ignore_index : int or str, or list of these, optional
+        If labels are given: samples with this true label are ignored.
     num_threads : int, optional
         Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
@@ -231,6 +234,7 @@ def interval(
     ... )
     <Interval: estimate 0.889, low 0.261, high 0.995, standard_error 0.157>
     """
+    del ignore_index  # read where labels are counted, before this call
     validate.choice("of", of, OFS)
     if of != "metrics" and names is not None:
         validate.refuse("names", f"left out with of={of!r}", validate.format_value(names))
@@ -341,6 +345,7 @@ def posterior(
     undefined: Undefined = "present",
     pos_label: Label | None = None,
     on_failure: OnFailure = None,
+    ignore_index: Ignored = None,
     num_threads: int | None = None,
 ) -> Any:
     """Draw metrics from their posterior: a Dirichlet distribution of the cells, given counts and a prior.
@@ -371,6 +376,8 @@ def posterior(
     on_failure : {"warn", "raise", "ignore"}, optional
         What to do about matrices with bad values (see Notes).
         Default: as :func:`cmfast.config` says, first "warn".
+    ignore_index : int or str, or list of these, optional
+        If labels are given: samples with this true label are ignored.
     num_threads : int, optional
         Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
@@ -413,6 +420,7 @@ def posterior(
     ... )
     (0.89, 0.92)
     """
+    del ignore_index  # read where labels are counted, before this call
     wanted = _plan.resolve_names(names)
     n_resamples = validate.count("n_resamples", n_resamples)
     generator = validate.generator(rng)

@@ -11,7 +11,7 @@ from cmfast._core import labels as _labels
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
 from cmfast.confusion_counts import _groups, _label_codes
-from cmfast.confusion_counts._count_samples import resolve_classes
+from cmfast.confusion_counts._count_samples import find_ignored, resolve_classes
 from cmfast.confusion_counts._label_axis import IDS, LABELS, Axis
 from cmfast.uncertainty._paired_cells import PairedCells, check_key_range, decode_keys, sort_cells
 
@@ -31,7 +31,14 @@ class _PairedSamples(NamedTuple):
 
 
 def count_paired_cells(
-    y_true: Array, y_a: Array, y_b: Array, labels: Array | None, n_classes: int | None, groups: Any, clusters: Any
+    y_true: Array,
+    y_a: Array,
+    y_b: Array,
+    labels: Array | None,
+    n_classes: int | None,
+    groups: Any,
+    clusters: Any,
+    ignored: Any = None,
 ) -> tuple[PairedCells, Array]:
     """Count the paired cells of labels; return them with an empty array in the labels' library and device."""
     given = {"y_true": y_true, "y_a": y_a, "y_b": y_b}
@@ -45,11 +52,13 @@ def count_paired_cells(
     if all(column.values == [0, 1] for column in columns):  # also of bool
         _labels.warn_of_one_hot(*codes.values())
     columns = [column._replace(codes=adapter(column.codes).flatten(column.codes, 0)) for column in columns]
+    left_out = find_ignored(ignored, columns[0])
     if axis.source == IDS:
         for name, column in zip(given, columns, strict=True):
-            _check_ids(name, column, len(axis.labels))
+            _check_ids(name, column, len(axis.labels), left_out if name == "y_true" else [])
     if max(len(column.values) for column in columns) > _label_codes.OWN_CODE_SPAN:
         columns = [column.compact() for column in columns]
+        left_out = find_ignored(ignored, columns[0])
     units, unit, order = _number_units(groups, clusters, columns[0].codes, shape)
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
@@ -57,16 +66,25 @@ def count_paired_cells(
     check_key_range(1 if units is None else len(place), n)
     samples = _PairedSamples(columns, n, units, unit, place)
     keys, counts = _count_code_cells(samples)
+    if left_out:
+        kept = ~np.isin(decode_keys(keys, n)[1], left_out)
+        keys, counts = keys[kept], counts[kept]
     return _recode_by_labels(samples, keys, counts, axis, clustered=clusters is not None), columns[0].codes[:0]
 
 
-def _check_ids(name: str, column: _label_codes.Codes, n: int) -> None:
-    """Refuse labels that are not ids of `n` classes."""
+def _check_ids(name: str, column: _label_codes.Codes, n: int, ignored: list[int]) -> None:
+    """Refuse labels that are not ids of `n` classes, except those with the codes `ignored`."""
     if column.declared is not None or not all(isinstance(value, int) for value in column.values):
         validate.refuse(name, "integers where n_classes is given", "other labels", TypeError)
     if not column.values:
         return
-    least, most = adapter(column.codes).extent(column.codes)
+    if ignored:
+        codes = np.setdiff1d(adapter(column.codes).to_host(column.codes), ignored)
+        if not codes.size:
+            return
+        least, most = int(codes[0]), int(codes[-1])
+    else:
+        least, most = adapter(column.codes).extent(column.codes)
     low, high = column.values[least], column.values[most]
     if low < 0 or high >= n:
         validate.refuse(name, f"in 0..{n - 1}", low if low < 0 else high)

@@ -1,17 +1,16 @@
 """Paired counts of two classifiers on the same samples: the class ``PairedCounts``, counted by ``paired_counts``."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self, overload
 
 import numpy as np
 
-from cmfast._core import dispatch, lazy, validate
+from cmfast._core import dispatch, lazy, plotting, table_columns, validate
 from cmfast._core.adapters import adapter, read_only
-from cmfast._core.annotations import Array, Label
+from cmfast._core.annotations import Array, Ignored, Label
 from cmfast._core.confused_pairs import USUAL_LEVEL
 from cmfast._core.markup import escape_prose, isolate
 from cmfast._core.p_values import binomial_test
-from cmfast._core.usual_options import explain_options
 from cmfast._files.archive import Parts
 from cmfast._files.states import State
 from cmfast.uncertainty import _paired_counting
@@ -26,6 +25,7 @@ from cmfast.uncertainty._paired_cells import (
 )
 
 TRUTH, FIRST, SECOND = range(3)
+CELL_COLUMNS = ("truth", "first", "second", "n_samples")
 
 
 class Flip(NamedTuple):
@@ -221,10 +221,7 @@ class PairedCounts(State):
         """Return the text of `explain`, with labels rendered by `name`."""
         if not self.n_samples:
             return "no samples"
-        _, *sides = self._held.decode()
-        first, second = (sides[k] == sides[TRUTH] for k in (FIRST, SECOND))
-        kinds = (first & second, first & ~second, ~first & second, ~first & ~second)
-        both, one, other, none = (f"{int(self._held.counts[kind].sum()):,}" for kind in kinds)
+        both, one, other, none = (f"{count:,}" for count in self._count_kinds())
         said = f"{self.n_samples:,} samples: both correct {both}"
         said += f", only the first {one}, only the second {other}, neither {none}"
         most = self.flips(2)
@@ -236,6 +233,57 @@ class PairedCounts(State):
         if binomial_test(np.int64(n), np.int64(next_most)) > 1.0 - USUAL_LEVEL:
             return f"{said}; no flip is significantly most frequent"
         return f"{said}; most frequent flip ({n:,}): the first predicts {a}, the second {b}, the true class is {truth}"
+
+    def _count_kinds(self) -> list[int]:
+        """Return the numbers of samples that both, only the first, only the second, and neither predicts correctly."""
+        _, *sides = self._held.decode()
+        first, second = (sides[k] == sides[TRUTH] for k in (FIRST, SECOND))
+        kinds = (first & second, first & ~second, ~first & second, ~first & ~second)
+        return [int(self._held.counts[kind].sum()) for kind in kinds]
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with a row per nonempty cell: group, cluster, truth, predictions, n_samples.
+
+        Examples
+        --------
+        >>> from cmfast import uncertainty
+        >>> T = uncertainty.paired_counts(
+        ...     ["a", "b", "b"], ["a", "a", "a"], ["a", "b", "b"]
+        ... )
+        >>> T.to_pandas()
+          truth first second  n_samples
+        0     a     a      a          1
+        1     b     a      b          2
+        """
+        import pandas as pd
+
+        unit, *sides = self._held.decode()
+        columns: dict[str, Any] = {}
+        if self._held.units is not None:
+            names, axes, rows = self._held.units
+            for c, (name, axis) in enumerate(zip(names, axes, strict=True)):
+                while name in CELL_COLUMNS or name in columns:  # column names must be unique
+                    name = f"'{name}'"  # noqa: PLW2901
+                columns[name] = [axis.labels[k] for k in rows[unit, c].tolist()]
+        for name, side in zip(CELL_COLUMNS, sides, strict=False):
+            columns[name] = [self.labels[k] for k in side.tolist()]
+        return pd.DataFrame(columns | {CELL_COLUMNS[-1]: self._held.counts})
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw the numbers of samples that both, one or neither predicts correctly, over all groups.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+            Axes of the plot; the figure is not shown.
+        """
+        names = ["both", "only the first", "only the second", "neither"]
+        return plotting.draw_counts(ax, names, self._count_kinds(), "samples predicted correctly by")
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, PairedCounts) and self.to_bytes() == other.to_bytes()
@@ -276,7 +324,27 @@ def count_pairs(held: PairedCells, rows: int, cols: int) -> np.ndarray:
     return out[0] if groups is None else out
 
 
-@explain_options
+def _add_chunks(parts: list[PairedCounts]) -> PairedCounts:
+    """Add up the paired counts of chunks."""
+    return sum(parts[1:], parts[0])
+
+
+@overload
+def paired_counts(
+    y_true: Array,
+    y_a: Array,
+    y_b: Array,
+    /,
+    *,
+    n_classes: int | None = ...,
+    labels: Array | None = ...,
+    groups: Any = ...,
+    clusters: Any = ...,
+    ignore_index: Ignored = ...,
+) -> PairedCounts: ...
+@overload
+def paired_counts(table: Any, /, *, y_true: str, y_a: str, y_b: str, **options: Any) -> PairedCounts: ...
+@table_columns.accept_table(("y_true", "y_a", "y_b"), ("groups", "clusters"), several=("groups",), merge=_add_chunks)
 def paired_counts(
     y_true: Array,
     y_a: Array,
@@ -287,6 +355,7 @@ def paired_counts(
     labels: Array | None = None,
     groups: Any = None,
     clusters: Any = None,
+    ignore_index: Ignored = None,
 ) -> PairedCounts:
     """Count the pairs of predictions of two classifiers on the same samples, by true class.
 
@@ -294,7 +363,8 @@ def paired_counts(
     ----------
     y_true, y_a, y_b : array
         Truth and both predictions, of one shape: integers, bool or strings; NumPy arrays, or columns of pandas, polars
-        or Arrow.
+        or Arrow. In their place a table, as for :func:`cmfast.by`, and names of its columns may stand:
+        ``paired_counts(table, y_true="label", y_a="new", y_b="old")``; then `groups` and `clusters` are names, too.
     n_classes : int, optional
         Labels are the class ids ``0, ..., n_classes - 1``; any other raises.
     labels : array, shape (C,), optional
@@ -303,6 +373,8 @@ def paired_counts(
         The group label of each sample; all results are then per group.
     clusters : column, optional
         The cluster of each sample, if samples are not independent: its patient, document or speaker.
+    ignore_index : int or str, or list of these, optional
+        Samples with this true label are ignored.
 
     Returns
     -------
@@ -343,14 +415,16 @@ def paired_counts(
     """
     if lazy.are_lazy(y_true, y_a, y_b, groups, clusters):
         arrays = {"y_true": y_true, "y_a": y_a, "y_b": y_b, "groups": groups, "clusters": clusters}
-        options: dict[str, Any] = {"n_classes": n_classes, "labels": labels, "num_threads": None}
+        options: dict[str, Any] = {"n_classes": n_classes, "labels": labels, "ignore_index": ignore_index}
+        options["num_threads"] = None
         if isinstance(groups, Mapping):
             validate.refuse("groups", "one column with Dask arrays", "a dict", TypeError)
         lazily: PairedCounts = lazy.dask().merge_parts(
             _count_chunk, _add_chunks, arrays, dict.fromkeys(arrays, 0), **options
         )
         return lazily
-    return PairedCounts(*_paired_counting.count_paired_cells(y_true, y_a, y_b, labels, n_classes, groups, clusters))
+    samples = (y_true, y_a, y_b, labels, n_classes, groups, clusters, ignore_index)
+    return PairedCounts(*_paired_counting.count_paired_cells(*samples))
 
 
 def _count_chunk(
@@ -359,8 +433,3 @@ def _count_chunk(
     """Count the pairs of one chunk of Dask arrays."""
     del num_threads  # counting a chunk is too fast to need a second thread
     return paired_counts(y_true, y_a, y_b, groups=groups, clusters=clusters, **options)
-
-
-def _add_chunks(parts: list[PairedCounts]) -> PairedCounts:
-    """Add up the paired counts of chunks."""
-    return sum(parts[1:], parts[0])

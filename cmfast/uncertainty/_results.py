@@ -6,12 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import dispatch, plotting, result_repr, validate
+from cmfast._core import axis_names, dispatch, plotting, result_repr, validate
 from cmfast._core.adapters import adapter
-from cmfast._core.markup import escape_prose
+from cmfast._core.markup import escape_name, escape_prose
 from cmfast._core.usual_options import explain_options_of_methods
 
 MOST_SHOWN_ROWS = 100  # of the table that a notebook shows
+ENTRY = "entry"  # key of the text that names a row
 
 
 @result_repr.add_repr
@@ -36,6 +37,11 @@ class Interval(NamedTuple):
     standard_error: Any
     n_undefined: Any
 
+    @property
+    def axes(self) -> dict[str, tuple[Any, ...]]:
+        """Axes of the arrays, "group" and "class", with their labels; {} if a matrix without names was given."""
+        return axis_names.get_axes(self)
+
     def _parts(self) -> dict[str, str]:
         """Return the parts that the repr shows, by name."""
         names = ("estimate", "low", "high", "standard_error")
@@ -54,19 +60,19 @@ class Interval(NamedTuple):
         return f"{text}; undefined in up to {lost:,} resamples, which are left out" if lost else text
 
     def _rows(self) -> list[dict[str, Any]]:
-        """Return a dict per value: its index and the fields of its interval."""
+        """Return a dict per value: its names, its index and the fields of its interval."""
         parts = [adapter(part).to_host(part) for part in self]
         return [
-            {"index": ",".join(map(str, index))}
+            _name_row(self.axes, index)
             | {key: part[index].item() for key, part in zip(self._fields, parts, strict=True)}
             for index in np.ndindex(parts[0].shape)
         ]
 
     def to_pandas(self) -> Any:
-        """Return a pandas DataFrame with a row per value."""
+        """Return a pandas DataFrame with a row per value, after its group and class where these are known."""
         import pandas as pd
 
-        return pd.DataFrame(self._rows(), columns=["index", *self._fields])
+        return pd.DataFrame(self._rows(), columns=[*self.axes, "index", *self._fields])
 
     def plot(self, *, ax: Any = None) -> Any:
         """Draw a forest plot with a row per value.
@@ -84,11 +90,17 @@ class Interval(NamedTuple):
         return _draw_forest(ax, self._rows())
 
 
+def _name_row(axes: axis_names.Axes, index: tuple[int, ...]) -> dict[str, Any]:
+    """Return the names of an entry by axis, all of them as one text, and its index as text."""
+    names, numbers = axis_names.name_entry(axes, index), ",".join(map(str, index))
+    return names | {ENTRY: ", ".join(map(str, names.values())) or numbers, "index": numbers}
+
+
 def _draw_forest(ax: Any, rows: list[dict[str, Any]]) -> Any:
     """Draw a forest plot of rows with metric, index, estimate, low and high; return its axes."""
     ax = plotting.make_forest_axes(ax, len(rows))
     low, high, estimate = (np.array([row[key] for row in rows]) for key in ("low", "high", "estimate"))
-    names = [row.get("metric", "") + (f" [{row['index']}]" if row["index"] else "") for row in rows]
+    names = [row.get("metric", "") + (f" [{row[ENTRY]}]" if row[ENTRY] else "") for row in rows]
     plotting.draw_forest(ax, names, estimate, low, high)
     return ax
 
@@ -149,7 +161,7 @@ class Intervals(Mapping[str, Interval]):
         shown = self._rows()[:MOST_SHOWN_ROWS]
         heads = "".join(f"<th>{name}</th>" for name in ("metric", "index", "estimate", "low", "high"))
         lines = [
-            f"<tr><th>{escape_prose(row['metric'])}</th><td>{row['index']}</td>"
+            f"<tr><th>{escape_prose(row['metric'])}</th><td>{escape_name(row[ENTRY])}</td>"
             + "".join(f"<td>{row[key]:.4g}</td>" for key in ("estimate", "low", "high"))
             + "</tr>"
             for row in shown
@@ -164,7 +176,8 @@ class Intervals(Mapping[str, Interval]):
         """Return a pandas DataFrame with a row per value; method, level and n_resamples are in its ``attrs``."""
         import pandas as pd
 
-        frame = pd.DataFrame(self._rows(), columns=["metric", "index", *Interval._fields])
+        axes = dict.fromkeys(axis for one in self.values() for axis in one.axes)
+        frame = pd.DataFrame(self._rows(), columns=["metric", *axes, "index", *Interval._fields])
         frame.attrs |= {
             "method": self.method,
             "confidence_level": self.confidence_level,
@@ -203,6 +216,11 @@ class Posterior(NamedTuple):
     draws: Any
 
     @property
+    def axes(self) -> dict[str, tuple[Any, ...]]:
+        """Axes of the metric, "group" and "class", with their labels; {} if a matrix without names was given."""
+        return axis_names.get_axes(self)
+
+    @property
     def mean(self) -> Any:
         """Mean of the draws."""
         return adapter(self.draws).evaluate(lambda draws: draws.mean(-1), self.draws)
@@ -230,7 +248,7 @@ class Posterior(NamedTuple):
         return f"mean {mean}, standard deviation {deviation}"
 
     def _rows(self) -> list[dict[str, Any]]:
-        """Return a dict per value: its index, mean, standard deviation, and the middle 95 % of its draws."""
+        """Return a dict per value: names, index, mean, standard deviation, and the middle 95 % of its draws."""
         draws = adapter(self.draws).to_host(self.draws)
         none = np.asarray(np.isnan(draws).all(axis=-1))  # NumPy would warn
         ends = np.nanquantile(np.where(none[..., np.newaxis], 0.0, draws), (0.025, 0.975), axis=-1)
@@ -238,7 +256,7 @@ class Posterior(NamedTuple):
         mean, deviation = (np.asarray(adapter(x).to_host(x)) for x in (self.mean, self.standard_deviation))
         columns = {"estimate": mean, "standard_deviation": deviation, "low": low, "high": high}
         return [
-            {"index": ",".join(map(str, index))} | {name: x[index].item() for name, x in columns.items()}
+            _name_row(self.axes, index) | {name: x[index].item() for name, x in columns.items()}
             for index in np.ndindex(mean.shape)
         ]
 
@@ -246,7 +264,7 @@ class Posterior(NamedTuple):
         """Return a DataFrame with a row per value: mean, standard deviation, and the middle 95 % of the draws."""
         import pandas as pd
 
-        columns = ["index", "mean", "standard_deviation", "low", "high"]
+        columns = [*self.axes, "index", "mean", "standard_deviation", "low", "high"]
         return pd.DataFrame(self._rows()).rename(columns={"estimate": "mean"}).reindex(columns=columns)
 
     def plot(self, *, ax: Any = None) -> Any:

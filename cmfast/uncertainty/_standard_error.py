@@ -5,7 +5,7 @@ from typing import Any, Literal, TypeAlias, get_args, overload
 from numpy.typing import ArrayLike
 
 from cmfast._core import dispatch, validate
-from cmfast._core.annotations import Array, DeviceT, Floats, Label, OnFailure, Undefined
+from cmfast._core.annotations import Array, DeviceT, Floats, Ignored, Label, OnFailure, Undefined
 from cmfast._core.lazy import accept_dask_arrays
 from cmfast._core.usual_options import explain_options
 from cmfast.metrics import _plan
@@ -138,6 +138,7 @@ def standard_error(
     undefined: Undefined = "present",
     pos_label: Label | None = None,
     on_failure: OnFailure = None,
+    ignore_index: Ignored = None,
     num_threads: int | None = None,
 ) -> Any:
     """Compute the standard errors of metrics, or of normalised cells, by the delta method, without resampling.
@@ -174,6 +175,8 @@ def standard_error(
     on_failure : {"warn", "raise", "ignore"}, optional
         What to do about matrices with bad values (see Notes).
         Default: as :func:`cmfast.config` says, first "warn".
+    ignore_index : int or str, or list of these, optional
+        If labels are given: samples with this true label are ignored.
     num_threads : int, optional
         Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
@@ -248,6 +251,7 @@ def standard_error(
     >>> round(float(value), 3)
     0.052
     """
+    del ignore_index  # read where labels are counted, before this call
     validate.choice("fixed", fixed, get_args(Fixed))
     validate.choice("of", of, ("metrics", *get_args(CellsOf)))
     if of != "metrics" and names is not None:

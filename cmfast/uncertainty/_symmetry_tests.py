@@ -4,9 +4,9 @@ from typing import Any, NamedTuple, get_args, overload
 
 import numpy as np
 
-from cmfast._core import dispatch, failures, result_frames, result_repr, validate
+from cmfast._core import caller, dispatch, failures, plotting, result_frames, result_repr, validate
 from cmfast._core.adapters import adapter
-from cmfast._core.annotations import Array, OnFailure
+from cmfast._core.annotations import Array, Ignored, OnFailure
 from cmfast._core.lazy import accept_dask_arrays, accept_delayed
 from cmfast._core.p_values import Kind, binomial_test
 from cmfast.kernels.status import Status
@@ -56,6 +56,27 @@ class McNemar(NamedTuple):
         """Return a pandas DataFrame with one row, or a row per group."""
         return result_frames.make_frame(self._asdict() | {"degrees": np.nan if self.degrees is None else self.degrees})
 
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw the samples that only the first, and only the second predicts correctly, with p; two bars per group.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+            Axes of the plot; the figure is not shown.
+        """
+        names, counts = [], []
+        for place in np.ndindex(np.shape(self.p_value)):
+            group = f" [{', '.join(map(str, place))}]" if place else ""
+            p = float(np.asarray(self.p_value)[place])
+            names += [f"only the first{group}", f"only the second{group}\np = {p:.3g}"]
+            counts += [np.asarray(side)[place].item() for side in (self.only_first, self.only_second)]
+        return plotting.draw_counts(ax, names, counts, "samples predicted correctly")
+
 
 @result_repr.add_repr
 class Symmetry(NamedTuple):
@@ -98,7 +119,7 @@ def mcnemar(y_true: Array, y_a: Array, y_b: Array, *, kind: Kind = ...) -> McNem
 def mcnemar(table: Any, /, *, y_true: str, y_a: str, y_b: str, **options: Any) -> McNemar: ...
 @accept_pairs_of_labels()
 @accept_delayed
-def mcnemar(T: PairedCounts, /, *, kind: Kind = "exact") -> McNemar:
+def mcnemar(T: PairedCounts, /, *, kind: Kind = "exact", ignore_index: Ignored = None) -> McNemar:
     """Test whether two classifiers have the same accuracy on the same samples (McNemar's test).
 
     Parameters
@@ -109,6 +130,8 @@ def mcnemar(T: PairedCounts, /, *, kind: Kind = "exact") -> McNemar:
     kind : {"exact", "mid_p", "corrected"}
         Exact binomial test; its mid-p version, which counts half the probability f of the observed outcome and is
         less conservative (``1 - f / 2`` for equal counts); chi-square with the continuity correction of Edwards.
+    ignore_index : int or str, or list of these, optional
+        If labels are given: samples with this true label are ignored.
 
     Returns
     -------
@@ -139,6 +162,7 @@ def mcnemar(T: PairedCounts, /, *, kind: Kind = "exact") -> McNemar:
     >>> uncertainty.mcnemar(T)
     <McNemar: p 0.125, only_first 6, only_second 1>
     """
+    del ignore_index  # read where labels are counted, before this call
     check_paired(T)
     validate.choice("kind", kind, get_args(Kind))
     b, c = count_discordant_right(T)
@@ -167,9 +191,15 @@ def count_discordant_right(T: PairedCounts) -> tuple[Any, Any]:
 def check_paired(T: object, name: str = "T") -> None:
     """Refuse `T` unless it is a PairedCounts."""
     if not isinstance(T, PairedCounts):
-        validate.refuse(
-            name, "PairedCounts, from uncertainty.paired_counts, or three arrays of labels", type(T).__name__, TypeError
-        )
+        given = type(T).__name__
+        if (
+            caller.name() == "uncertainty.mcnemar"
+            and isinstance(T, np.ndarray | list | tuple)
+            and np.shape(T) == (2, 2)
+        ):
+            given = "a table of 2 x 2; uncertainty.bowker takes it, and gives McNemar's chi-square"
+        wanted = "PairedCounts, from uncertainty.paired_counts, or three arrays of labels"
+        validate.refuse(name, wanted, given, TypeError)
 
 
 @overload
@@ -181,7 +211,7 @@ def bowker(table: Any, /, *, y_true: str, y_a: str, y_b: str, **options: Any) ->
 @accept_pairs_of_labels()
 @accept_delayed
 @accept_dask_arrays(T="CC")
-def bowker(T: "PairedCounts | Array", /, *, on_failure: OnFailure = None) -> Symmetry:
+def bowker(T: "PairedCounts | Array", /, *, on_failure: OnFailure = None, ignore_index: Ignored = None) -> Symmetry:
     """Test a square table for symmetry (Bowker's test): whether each two classes are exchanged equally often.
 
     Parameters
@@ -192,6 +222,8 @@ def bowker(T: "PairedCounts | Array", /, *, on_failure: OnFailure = None) -> Sym
     on_failure : {"warn", "raise", "ignore"}, optional
         What to do about tables with negative or non-finite cells.
         Default: as :func:`cmfast.config` says, first "warn".
+    ignore_index : int or str, or list of these, optional
+        If labels are given: samples with this true label are ignored.
 
     Returns
     -------
@@ -220,6 +252,7 @@ def bowker(T: "PairedCounts | Array", /, *, on_failure: OnFailure = None) -> Sym
     >>> uncertainty.bowker([[20, 10, 5], [3, 30, 15], [0, 5, 40]])
     <Symmetry: statistic 13.8, degrees 3, p_value 0.00324>
     """
+    del ignore_index  # read where labels are counted, before this call
     S, bad = _adopt_table(T, on_failure)
     upper = np.triu(np.ones(S.shape[-2:], np.bool_), 1)
     met = upper & ((S > 0) | (S.swapaxes(-1, -2) > 0))
@@ -238,7 +271,9 @@ def stuart_maxwell(table: Any, /, *, y_true: str, y_a: str, y_b: str, **options:
 @accept_pairs_of_labels()
 @accept_delayed
 @accept_dask_arrays(T="CC")
-def stuart_maxwell(T: "PairedCounts | Array", /, *, on_failure: OnFailure = None) -> Symmetry:
+def stuart_maxwell(
+    T: "PairedCounts | Array", /, *, on_failure: OnFailure = None, ignore_index: Ignored = None
+) -> Symmetry:
     """Test a square table for equal row and column marginals (Stuart-Maxwell test of marginal homogeneity).
 
     Parameters
@@ -249,6 +284,8 @@ def stuart_maxwell(T: "PairedCounts | Array", /, *, on_failure: OnFailure = None
     on_failure : {"warn", "raise", "ignore"}, optional
         What to do about tables with negative or non-finite cells.
         Default: as :func:`cmfast.config` says, first "warn".
+    ignore_index : int or str, or list of these, optional
+        If labels are given: samples with this true label are ignored.
 
     Returns
     -------
@@ -281,6 +318,7 @@ def stuart_maxwell(T: "PairedCounts | Array", /, *, on_failure: OnFailure = None
     >>> uncertainty.stuart_maxwell([[20, 10, 5], [3, 30, 15], [0, 5, 40]])
     <Symmetry: statistic 13.8, degrees 2, p_value 0.00103>
     """
+    del ignore_index  # read where labels are counted, before this call
     S, bad = _adopt_table(T, on_failure)
     S, exponent = _scale_to_unit(S)
     C = S.shape[-1]

@@ -55,10 +55,10 @@ for ax, matrix, name in zip(
 # %%
 # 2. Measure, with intervals
 # --------------------------
-# Another 1,797 digits would give other numbers. The intervals say how far
-# off these could be. Those of the two models nearly touch, but this does
-# not answer which model is better: both saw the same digits, and what is
-# hard for one is hard for the other.
+# Another 1,797 digits would give other numbers. The 95 % intervals say
+# how far off these could be. Those of the two models nearly touch, but
+# this does not answer which model is better: both saw the same digits,
+# and what is hard for one is hard for the other.
 
 names = ["accuracy", "f1_macro", "mcc"]
 for name, values in metrics.compute(M, names).items():
@@ -75,10 +75,10 @@ for ax, matrix, name in zip(axes, M, ("old", "new"), strict=True):
 # 3. Compare on the same digits
 # -----------------------------
 # A table of truth, first and second prediction has all that is known
-# about the difference. Its interval is narrower than the two intervals
-# above suggest. Those of the first three metrics do not reach zero: by
-# these the new model is better. The smallest recall of all classes is
-# that of one class, which has 180 samples, too few to decide.
+# about the difference. Its 95 % interval, in brackets, is narrower than
+# the two intervals above suggest. Those of the first three metrics do not
+# reach zero: by these the new model is better. The smallest recall of all
+# classes is that of one class, which has 180 samples, too few to decide.
 
 pair = uncertainty.paired_counts(truth, new, old)
 compared = uncertainty.compare(pair, [*names, "min_recall"], rng=0)
@@ -140,9 +140,10 @@ print(accuracy.round(3))
 # McNemar's test asks whether the models err equally often.
 # ``equivalence`` asks the opposite: is the difference smaller than a
 # margin that would not matter to you, here one percentage point? Neither
-# is the case: the new model errs less, by more than the margin. So
-# replace the old one. Write down the margin before you look at the
-# result.
+# is the case: the new model errs less, and the whole interval lies beyond
+# the margin. It is a 90 % interval, as ``equivalence`` tests each side at
+# 95 %. So replace the old one. Write down the margin before you look at
+# the result.
 
 print(uncertainty.mcnemar(pair).explain())
 print(uncertainty.equivalence(pair, "accuracy", 0.01).explain())

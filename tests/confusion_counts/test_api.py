@@ -251,6 +251,7 @@ def test_parts_that_do_not_merge():
 
 @pytest.mark.parametrize("make", [np.array, torch.tensor], ids=["numpy", "torch"])
 @pytest.mark.parametrize("options", [{}, {"n_classes": 4}, {"labels": [0, 1, 2, 3]}, {"labels": [2, 0, 1, 3]}], ids=str)
+@pytest.mark.filterwarnings("ignore:.*none of labels=:cmfast.DiagnosticWarning")
 def test_the_short_way_of_updates_counts_the_same(make, options):
     rng = np.random.default_rng(0)
     steps = [rng.integers(0, n, (2, size)) for n, size in ((2, 5), (4, 60), (4, 7), (3, 9), (4, 0))]

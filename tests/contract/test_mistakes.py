@@ -28,8 +28,15 @@ MISTAKES = {
         ),
         "integers beside text": (lambda f: f(TEXT, P), "y_pred must be strings as y_true, got integers"),
         "floats": (lambda f: f(np.array(Y, float), P), "whole_floats=True takes whole numbers"),
-        "NaN": (lambda f: f([0, np.nan, 1, 1], P), "1 missing .first: nan at 1"),
-        "None": (lambda f: f(["a", None, "b", "b"], TEXT), "1 missing .first: None at 1"),
+        "NaN": (
+            lambda f: f([0, np.nan, 1, 1], P),
+            r"1 missing .first: nan at 1.; leave these samples out of all arrays, then \.astype\(int\) makes labels",
+        ),
+        "None": (
+            lambda f: f(["a", None, "b", "b"], TEXT),
+            "1 missing .first: None at 1.; fill them in, or leave them out of all arrays",
+        ),
+        "two types": (lambda f: f(["a", 1, "b", "b"], TEXT), "make all of them text, or all of them numbers"),
         "two lengths": (lambda f: f(Y, P[:3]), "y_pred must be 4 samples as y_true"),
         "another index": (
             lambda f: f(pd.Series(Y), pd.Series(P, [3, 2, 1, 0])),
@@ -61,6 +68,14 @@ MISTAKES = {
         "two classes wanted": (lambda f: f(M, "f1_binary"), "M must be of 2 classes for f1_binary .*mean: f1_macro"),
         "probabilities": (lambda f: f(SHARES, "accuracy"), "M must be square"),
         "NaN": (lambda f: f([[1, np.nan], [2, 3]], "accuracy"), r"NaN value at M\[0, 1\]"),
+        "a table of text": (
+            lambda f: f(FRAME[["site"]].assign(other="x"), "mcc"),
+            r"M must be real numbers .*confusion_matrix\(y_true, y_pred\) counts labels",
+        ),
+        "a table of labels": (
+            lambda f: f(FRAME[["truth", "guess"]][:2], "mcc"),
+            r"a table with columns of labels; count them: confusion_matrix\(table, y_true='truth', y_pred='guess'\)",
+        ),
         "a function": (lambda f: f(M, metrics.f1), "names must be a name or a list of names"),
     },
     "uncertainty.interval": {
@@ -90,7 +105,7 @@ MISTAKES = {
     "geometric_confusion_matrix": {
         "no predictions": (lambda f: f(X, Y), "y_pred must be the predicted class of each point"),
         "too few points": (lambda f: f(X[:3], Y, P), r"y_true must be of shape \(3,\), one entry per point"),
-        "text": (lambda f: f(X, TEXT, TEXT), "y_true must be integers"),
+        "text beside integers": (lambda f: f(X, TEXT, P), "y_pred must be strings as y_true, got integers"),
         "transposed": (lambda f: f(X.T, Y, P), r"y_true must be of shape \(2,\), one entry per point"),
         "a column of text": (lambda f: f(pd.DataFrame(X).assign(t=TEXT), Y, P), "X must be values of one type"),
         "NaN": (

@@ -331,3 +331,46 @@ def test_sums_of_rows_and_columns_have_labels_of_their_own():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         cmfast.ipf([[1.0, 2.0], [3.0, 4.0]], pd.Series([1.0, 2.0], ["N", "S"]), pd.Series([1.5, 1.5], ["S", "W"]))
+
+
+def test_labels_that_occur_nowhere_are_said():
+    """scikit-learn raises; a part of a stream may well have none of the labels, so here it is a warning."""
+    for listed, y in (([7, 8], [1, 2, 3]), (["x"], ["a", "b", "c"])):
+        for options in ({}, {"sparse": True}):
+            with pytest.warns(cmfast.DiagnosticWarning, match="none of labels=.* is in y_true"):
+                found = cmfast.confusion_matrix(y, y, labels=listed, **options)
+            assert found.sum() == 0
+        with pytest.warns(cmfast.DiagnosticWarning, match="none of labels=.* is in y_true"):
+            cmfast.ConfusionCounts.from_labels(y, y, labels=listed)
+
+
+def test_labels_that_occur_are_not_doubted():
+    assert cmfast.confusion_matrix([1, 2, 7], [2, 2, 1], labels=[7, 8]).sum() == 0  # 7 is in y_true
+    assert cmfast.confusion_matrix([], [], labels=[7, 8]).sum() == 0
+    assert cmfast.confusion_matrix([0, 0], [1, 2], labels=[1, 2], ignore_index=0).sum() == 0
+    assert cmfast.confusion_matrix([1, 7], [1, 2], labels=[1]).tolist() == [[1]]
+    counts = cmfast.ConfusionCounts(labels=[7, 8])
+    assert counts.update([1], [1]).matrix.sum() == 0  # a part of a stream
+
+
+def test_tables_of_labels_are_no_matrices():
+    pl = pytest.importorskip("polars")
+    labels = {"y_true": [1, 0], "y_pred": [1, 1]}
+    for table in (pd.DataFrame(labels), pl.DataFrame(labels)):
+        for function in (lambda M: metrics.compute(M, "accuracy"), metrics.f1, cmfast.ipf):
+            with pytest.raises(TypeError, match="M must be a matrix, got a table with columns of labels"):
+                function(table)
+    names = ["true", "pred"]  # classes of these names are allowed
+    assert metrics.accuracy(pd.DataFrame([[1, 1], [1, 1]], names, names)) == 0.5
+
+
+def test_counts_take_no_matrix():
+    for given in ([[1, 2], [3, 4]], ["a", "b"]):
+        with pytest.raises(TypeError, match=r"takes no matrix: from_labels\(y_true, y_pred\) counts labels"):
+            cmfast.ConfusionCounts(given)
+
+
+def test_a_table_is_no_paired_sample():
+    with pytest.raises(TypeError, match=r"got a table of 2 x 2; uncertainty\.bowker takes it"):
+        uncertainty.mcnemar([[10, 2], [5, 9]])
+    assert uncertainty.bowker([[10, 2], [5, 9]]).statistic == pytest.approx((2 - 5) ** 2 / (2 + 5))

@@ -27,6 +27,7 @@ def test_agrees_with_scikit_learn(rng, kind, weighted):
 
 
 @pytest.mark.parametrize("case", CASES["confusion_matrix"], ids=str)
+@pytest.mark.filterwarnings("ignore:.*none of labels=:cmfast.DiagnosticWarning")
 def test_few_samples_are_counted_as_many_are(case, monkeypatch):
     few = cmfast.confusion_matrix(*case.args, **case.options, on_failure="ignore")
     monkeypatch.setattr(counting, "MOST_NUMPY_SAMPLES", -1)

@@ -542,7 +542,7 @@ def test_missing_values_are_named(make, values):
         ("metrics.label_margins", "y_true", lambda: metrics.label_margins(bad, bad)),
         ("metrics.threshold_matrices", "y_true", lambda: metrics.threshold_matrices(bad, [0.1, 0.2, 0.3, 0.4])),
     ]:
-        text = rf"^{op}: {name} must be without missing values, got 2 missing \(first: \S+ at 1\)$"
+        text = rf"^{op}: {name} must be without missing values, got 2 missing \(first: \S+ at 1\); fill them in, or "
         with pytest.raises(ValueError, match=text):
             call()
 
@@ -552,7 +552,7 @@ def test_missing_labels_that_are_floats(make):
     """What pandas makes of a column of integers with gaps."""
     bad = make([1.0, float("nan"), 2.0, float("nan")])
     good = torch.tensor([1] * 4) if make is torch.tensor else [1] * 4
-    gaps = r"dtype float(64|32) with 2 missing \(first: nan at 1\)($|; labels come first)"
+    gaps = r"dtype float(64|32) with 2 missing \(first: nan at 1\)($|; (labels come first|leave these samples out))"
     for op, name, wanted, call in [
         ("confusion_matrix", "y_true", "integers, bool or strings", lambda: cmfast.confusion_matrix(bad, good)),
         ("confusion_matrix", "y_pred", "integers, bool or strings", lambda: cmfast.confusion_matrix(good, bad)),

@@ -266,7 +266,13 @@ def test_equivalence(labels):
         assert found.low == pytest.approx(D - stats.norm.ppf(0.95) * error, rel=1e-9)
         assert (found.p_value <= 0.05) == (-margin < found.low and found.high < margin)
     assert found.explain().startswith("accuracy differs by less than 0.3: between +0.")
-    assert "could differ by more than 0.01" in uncertainty.equivalence(T, "accuracy", 0.01).explain()
+    assert "could differ by more than 0.1:" in uncertainty.equivalence(T, "accuracy", 0.1).explain()
+    far = uncertainty.equivalence([1] * 99, [1] * 99, [1] * 50 + [0] * 49, "accuracy", 0.01)
+    assert far.low > 0.01
+    assert far.explain().startswith("accuracy differs by more than 0.01: between +0.")
+    assert "(90 % interval)" in far.explain()
+    back = uncertainty.equivalence([1] * 99, [1] * 50 + [0] * 49, [1] * 99, "accuracy", 0.01)
+    assert back.explain().startswith("accuracy differs by more than 0.01: between -0.")
     per_class = uncertainty.equivalence(T, "recall", 0.5)
     assert per_class.explain() == f"recall differs by less than 0.5 in {(per_class.p_value <= 0.05).sum()} of 3"
     assert repr(per_class).startswith("<Equivalence: recall 1, a batch of 3, p at most")

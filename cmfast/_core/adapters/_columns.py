@@ -8,6 +8,13 @@ import numpy as np
 from cmfast._core.adapters import _class_order, _text_codes
 from cmfast.kernels.loading import find_loaded_module
 
+# Names of columns of labels, which no class of a confusion matrix has.
+TRUTHS = frozenset(
+    ("y_true", "y", "label", "labels", "target", "targets", "truth", "true", "true_label", "ground_truth")
+)
+GUESSES = frozenset(
+    ("y_pred", "y_hat", "pred", "preds", "prediction", "predictions", "predicted", "guess", "predicted_label")
+)
 _FRAMES = {"pandas": {"DataFrame"}, "polars": {"DataFrame", "LazyFrame"}, "pyarrow": {"Table", "RecordBatch"}}
 
 
@@ -86,14 +93,29 @@ def frame_to_array(name: str, x: Any) -> Any:
     """
     pd = find_loaded_module("pandas")
     if pd is None or not isinstance(x, pd.DataFrame):
+        pl = find_loaded_module("polars")
+        if pl is not None and isinstance(x, pl.DataFrame):
+            _refuse_label_columns(name, x.columns)
         return x
     _class_order.check_class_order(name, x.index, x.columns)
+    _refuse_label_columns(name, x.columns, x.index)
     dtypes = {getattr(dtype, "numpy_dtype", dtype) for dtype in x.dtypes}
     if not dtypes or not all(isinstance(dtype, np.dtype) and dtype.kind in "biuf" for dtype in dtypes):
         return x
     gaps = any(not isinstance(dtype, np.dtype) for dtype in x.dtypes) and bool(x.isna().to_numpy().any())
     together = np.result_type(*dtypes, *([np.float64] if gaps and not {d.kind for d in dtypes} & {"f"} else []))
     return x.to_numpy(dtype=together, **({"na_value": np.nan} if gaps else {}))
+
+
+def _refuse_label_columns(name: str, columns: Any, index: Any = ()) -> None:
+    """Raise TypeError for a table with a column of true and one of predicted labels, which is no matrix."""
+    names = [str(column) for column in columns]
+    truth, guess = (next((one for one in names if one.lower() in side), None) for side in (TRUTHS, GUESSES))
+    if name != "M" or truth is None or guess is None or list(map(str, index)) == names:
+        return
+    cure = f"count them: confusion_matrix(table, y_true={truth!r}, y_pred={guess!r})"
+    msg = f"{name} must be a matrix, got a table with columns of labels; {cure}"
+    raise TypeError(msg)
 
 
 def _pandas_codes(name: str, pd: Any, x: Any) -> tuple[Any, np.ndarray] | None:

@@ -238,8 +238,7 @@ def _select_lazy(values: dict[str, Any], cores: dict[str, int]) -> dict[str, Any
     """Return the arrays by name; raise for arrays of other libraries, lazy options, Generators and progress bars."""
     arrays = {name: x for name, x in values.items() if name in cores and x is not None}
     if not all(map(are_lazy, arrays.values())):
-        what = ", ".join(f"{name} from {dispatch.library_name(x)}" for name, x in arrays.items())
-        validate.fail(f"arrays must come from one library, got {what}", TypeError)
+        dispatch.refuse_libraries(arrays)
     for name, value in values.items():
         if isinstance(value, np.random.Generator):
             validate.refuse(

@@ -251,13 +251,14 @@ def _refuse_mixed(name: str, x: np.ndarray) -> NoReturn:
     for k, value in enumerate(x.flat):
         first.setdefault(type(value).__name__, f"{value!r:.40} at {format_index(np.unravel_index(k, x.shape))}")
     what = " and ".join(f"{kind} ({value})" for kind, value in first.items())
-    msg = f"{name} must be values of one type, got {what}"
+    msg = f"{name} must be values of one type, got {what}; make all of them text, or all of them numbers"
     raise TypeError(msg)
 
 
 def refuse_missing(name: str, number: int, index: Iterable[Any], value: object) -> NoReturn:
     """Raise ValueError because `number` values are missing, the first at `index`."""
-    msg = f"{name} must be without missing values, got {describe_missing(number, index, value)}"
+    cure = "fill them in, or leave them out of all arrays"
+    msg = f"{name} must be without missing values, got {describe_missing(number, index, value)}; {cure}"
     raise ValueError(msg)
 
 

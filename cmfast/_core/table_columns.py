@@ -1,0 +1,122 @@
+"""Let functions of labels accept a table and the names of its columns: ``f(table, y_true="label", y_pred="guess")``."""
+
+from collections.abc import Callable, Mapping
+from functools import wraps
+from typing import Any, TypeVar
+
+from cmfast._core import caller, frames, lazy, validate
+from cmfast._core.usual_options import refuse_wrong_call
+
+R = TypeVar("R")
+
+FIRST = "the first argument"
+
+
+def accept_table(
+    sides: tuple[str, ...],
+    others: tuple[str, ...] = (),
+    *,
+    several: tuple[str, ...] = (),
+    merge: Callable[[list[Any]], Any] | None = None,
+    lazily: str = "",
+    of_class: bool = False,
+) -> Callable[[Callable[..., R]], Callable[..., R]]:
+    """Decorate a function of labels so that it also accepts a table, and the names of the columns of the labels.
+
+    `sides` are its first parameters, and `others` its options that may name a column, too; those of `several` may
+    name several columns, as a list or a dict. With `merge`, a Dask DataFrame gives a Delayed of the merged results of
+    its partitions; without, it is refused with the advice `lazily`. `of_class` says that the function is a class
+    method.
+    """
+    skipped = int(of_class)
+
+    def decorate(function: Callable[..., R]) -> Callable[..., R]:
+        """Return the function that reads columns before it calls `function`."""
+        usual, second = len(sides) + skipped, 1 + skipped
+
+        @wraps(function)
+        def wrapper(*given: Any, **options: Any) -> R:
+            """Read the columns of a table, if one is given, and call `function` with them."""
+            if len(given) < usual or isinstance(given[second], str) or sides[0] in options:  # else arrays by position
+                found = find_columns(given[skipped:], options, sides)
+                if found is not None:
+                    columns, frame, rest = found
+                    columns |= {name: options.pop(name) for name in others if options.get(name) is not None}
+                    if lazy.is_dask_frame(frame):
+                        target = getattr(given[0], function.__name__) if of_class else lazy.find_importable(wrapper)
+                        out: R = _count_lazily(target, merge, lazily, frame, columns, options)
+                        return out
+                    columns = read_columns(frames.read_table(FIRST, frame), columns, several)
+                    given = (*given[:skipped], *(columns.pop(side) for side in sides), *rest)
+                    options |= columns
+            try:
+                return function(*given, **options)
+            except TypeError:
+                refuse_wrong_call(function, given, options)
+                raise
+
+        return wrapper
+
+    return decorate
+
+
+def find_columns(
+    given: tuple[Any, ...], options: dict[str, Any], sides: tuple[str, ...]
+) -> tuple[dict[str, Any], Any, tuple[Any, ...]] | None:
+    """Return the column names that a call gives by keyword or by position, the table and the other arguments, or None.
+
+    The names are removed from `options`.
+    """
+    if not given:
+        return None
+    if sides[0] in options or any(isinstance(options.get(side), str) for side in sides):
+        return {side: options.pop(side, None) for side in sides}, given[0], given[1:]
+    n = len(sides) + 1
+    if len(given) < n or not all(isinstance(name, str) for name in given[1:n]) or not frames.holds_columns(given[0]):
+        return None
+    return dict(zip(sides, given[1:n], strict=True)), given[0], given[n:]
+
+
+def read_columns(table: Any, columns: dict[str, Any], several: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return the columns of a table by parameter; of those in `several` a dict of columns if they name several."""
+    return {name: _read_column(table, name, value, several) for name, value in columns.items()}
+
+
+def _read_column(table: Any, name: str, value: Any, several: tuple[str, ...]) -> Any:
+    """Return the column, or the dict of columns, that the parameter `name` names."""
+    if name in several and isinstance(value, list | tuple):
+        value = {column: column for column in value}
+    if name in several and isinstance(value, Mapping):
+        return {key: frames.get_column(table, f"{name}[{key!r}]", column) for key, column in value.items()}
+    return frames.get_column(table, name, value)
+
+
+def _count_lazily(
+    function: Callable[..., Any],
+    merge: Callable[[list[Any]], Any] | None,
+    advice: str,
+    frame: Any,
+    columns: dict[str, Any],
+    options: dict[str, Any],
+) -> Any:
+    """Return a Delayed of the merged results of the partitions of a Dask DataFrame."""
+    if merge is None:
+        validate.refuse(FIRST, "a table in memory", f"a DataFrame of Dask; {advice}", TypeError)
+    function(frame._meta, **columns, **options)  # raises any error that every partition would raise
+    check_lazy_weight(frame, columns.get("sample_weight"))
+    return lazy.dask().merge_partitions(_count_partition, merge, frame, function, columns, options)
+
+
+def check_lazy_weight(frame: Any, column: str | None) -> None:
+    """Refuse a column of weights of a Dask DataFrame that are not integers."""
+    if column is not None and frame._meta[column].dtype.kind not in "biu":
+        wanted = "a column of integers in a DataFrame of Dask, as sums of others depend on the partitions"
+        validate.refuse("sample_weight", wanted, f"dtype {frame._meta[column].dtype}", TypeError)
+
+
+def _count_partition(
+    part: Any, k: int, function: Callable[..., Any], columns: dict[str, Any], options: dict[str, Any]
+) -> Any:
+    """Count partition `k` of a Dask DataFrame."""
+    with caller.set_task(caller.name(), f", in partition {k}", is_part=True):
+        return function(part, **columns, **options)

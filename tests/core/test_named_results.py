@@ -1,0 +1,205 @@
+"""Class names of counts reach every result that is made of them, in its table, its text and its picture."""
+
+import copy
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import cmfast
+from cmfast import conformal, display, metrics, results, uncertainty
+
+pytestmark = pytest.mark.filterwarnings("ignore::cmfast.DiagnosticWarning")  # the samples are few
+Y = ["cat", "dog", "dog", "bird", "cat", "bird"] * 5
+P = ["cat", "cat", "dog", "bird", "cat", "dog"] * 5
+SITES = ["x", "y"] * 15
+NAMES = ["bird", "cat", "dog"]
+RECALLS = [0.5, 1.0, 0.5]
+C = cmfast.ConfusionCounts.from_labels(Y, P)
+G = cmfast.ConfusionCounts.from_labels(Y, P, groups=SITES)
+FEW = {"n_resamples": 50}
+
+
+@pytest.mark.parametrize("make", [
+    lambda: C.interval("recall", **FEW), lambda: uncertainty.interval(C, "recall", **FEW),
+    lambda: uncertainty.interval(Y, P, "recall", method="normal"),
+    lambda: copy.deepcopy(C.interval("recall", **FEW)), lambda: pickle.loads(pickle.dumps(C.interval("recall", **FEW))),
+], ids=["method", "counts", "labels", "copied", "pickled"])  # fmt: skip
+def test_an_interval_names_its_classes(make):
+    found = make()
+    table = found.to_pandas()
+    assert table["class"].tolist() == NAMES
+    assert table["index"].tolist() == ["0", "1", "2"]
+    assert table["estimate"].tolist() == RECALLS
+    assert found.axes == {"class": tuple(NAMES)}
+    assert isinstance(found, results.Interval)
+    assert len(found) == 5
+    assert type(found).__name__ == "Interval"
+
+
+def test_intervals_of_groups_and_of_cells():
+    table = G.interval(["recall", "accuracy"], **FEW).to_pandas()
+    rows = [(group, name) for group in "xy" for name in NAMES]
+    assert list(zip(table["group"][:6], table["class"][:6], strict=True)) == rows
+    assert table["group"][6:].tolist() == ["x", "y"]
+    assert table["class"][6:].isna().all()
+    summed = uncertainty.interval(G, "recall", clusters=True, method="normal").to_pandas()
+    assert list(summed)[:2] == ["class", "index"]
+    cells = uncertainty.interval(C, of="row", **FEW).to_pandas()
+    assert list(zip(cells["true"], cells["predicted"], strict=True)) == [(a, b) for a in NAMES for b in NAMES]
+    drawn = uncertainty.posterior(G, ["recall"], **FEW)["recall"].to_pandas()
+    assert list(zip(drawn["group"], drawn["class"], strict=True)) == rows
+    unnamed = uncertainty.interval(C.matrix, "recall", **FEW)
+    assert next(iter(unnamed.to_pandas())) == "index"
+    assert unnamed.axes == {}
+    np.testing.assert_array_equal(unnamed, C.interval("recall", **FEW))
+
+
+def test_names_of_intervals_are_escaped():
+    counts = cmfast.ConfusionCounts.from_labels(["<b>", "y"] * 9, ["<b>", "y"] * 9)
+    html = counts.interval(["recall"], method="wilson")._repr_html_()
+    assert "&lt;b&gt;" in html
+    assert "<b>" not in html
+
+
+def test_the_most_confused_classes():
+    found = metrics.most_confused(C, 2)
+    assert found.to_pandas()[["row", "col"]].to_numpy().tolist() == [["bird", "dog"], ["dog", "cat"]]
+    assert found.row.tolist() == [0, 2]
+    assert found.explain() == "bird and dog: 5\ndog and cat: 5"
+    assert "bird and dog" in repr(found)
+    assert "<bdi>bird</bdi>" in found._repr_html_()
+    assert metrics.most_confused(C.matrix, 1).explain() == "class 0 and 2: 5"
+    table = metrics.most_confused(G, 1).to_pandas()
+    assert table["group"].tolist() == ["x", "y"]
+
+
+def test_the_classification_report():
+    assert list(metrics.classification_report(C).rows)[:3] == NAMES
+    assert list(metrics.classification_report(C, display_labels=["a", "b", "c"]).rows)[:3] == ["a", "b", "c"]
+    assert list(metrics.classification_report(C.matrix).rows)[:3] == ["0", "1", "2"]
+
+
+def test_a_scaled_matrix():
+    found = cmfast.ipf(C, smoothing=0.5)
+    table = found.to_pandas()
+    assert table.index.tolist() == table.columns.tolist() == NAMES
+    np.testing.assert_array_equal(table, cmfast.ipf(C.matrix, smoothing=0.5).matrix)
+    batch = cmfast.ipf(G, smoothing=0.5).to_pandas()
+    assert batch.index.names == ["group", "true"]
+    np.testing.assert_array_equal(batch.loc["y"], cmfast.ipf(G, smoothing=0.5).matrix[1])
+
+
+@pytest.mark.pictures
+def test_pictures_show_the_names():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    drawn = cmfast.ipf(C, smoothing=0.5).plot()
+    assert [text.get_text() for text in drawn.ax_.get_xticklabels()] == NAMES
+    said = " ".join(ax.get_ylabel() for ax in drawn.figure_.axes)
+    assert "scaled value" in said
+    assert "count" not in said
+    ax = C.interval("recall", **FEW).plot()
+    assert [text.get_text() for text in ax.get_yticklabels()] == [f" [{name}]" for name in NAMES]
+    assert display.ConfusionDisplay.from_matrix(C).display_labels == NAMES
+    assert "value" in repr(display.ConfusionDisplay.from_matrix([[0.5, 1], [2, 3]]))
+    assert "count" in repr(display.ConfusionDisplay.from_matrix([[0.0, 1], [2, np.nan]]))
+    plt.close("all")
+
+
+def test_counts_are_an_array_for_numpy():
+    found = np.asarray(C)
+    np.testing.assert_array_equal(found, [[5, 0, 5], [0, 10, 0], [0, 5, 5]])
+    assert found.dtype == np.int64
+    assert np.asarray(C, float).dtype == np.float64
+    assert np.asarray(G).shape == (2, 3, 3)
+    copied = np.array(C)
+    copied[0, 0] = 9
+    assert C.matrix[0, 0] == 5
+    np.testing.assert_array_equal(C.matrix - C, np.zeros((3, 3)))
+    np.testing.assert_array_equal(pd.DataFrame(np.asarray(C), C.labels, C.labels), C.to_pandas())
+    torch = pytest.importorskip("torch")
+    assert torch.as_tensor(np.array(C)).tolist() == C.matrix.tolist()
+    with pytest.raises(TypeError):
+        torch.frombuffer(C)
+
+
+def test_support_by_class():
+    table = cmfast.support(C).to_pandas()
+    assert table["class"].tolist() == NAMES * 2
+    assert table["line"].tolist() == ["row"] * 3 + ["column"] * 3
+    assert table["n_dead_cells"].tolist() == [1, 0, 1, 0, 1, 1]
+    assert "class" not in cmfast.support(C.matrix).to_pandas()
+
+
+def test_paired_counts_are_a_table():
+    T = uncertainty.paired_counts(Y, P, Y, groups={"site": SITES}, clusters=[1, 2, 3] * 10)
+    table = T.to_pandas()
+    assert list(table) == ["site", "clusters", "truth", "first", "second", "n_samples"]
+    plain = pd.DataFrame({"site": SITES, "clusters": [1, 2, 3] * 10, "truth": Y, "first": P, "second": Y})
+    wanted = plain.value_counts(sort=False).sort_index().reset_index(name="n_samples")
+    pd.testing.assert_frame_equal(table, wanted, check_dtype=False)
+
+
+TEXT = np.array(NAMES)[np.random.default_rng(0).integers(0, 3, 200)]
+IDS = np.array([NAMES.index(name) for name in TEXT])
+GUESS = np.where(np.random.default_rng(1).random(200) < 0.3, "cat", TEXT)
+POINTS = np.random.default_rng(2).normal(size=(200, 2)) + IDS[:, None]
+
+
+@pytest.mark.parametrize(
+    "kind", [np.asarray, list, pd.Series, pd.Categorical], ids=["array", "list", "series", "category"]
+)
+def test_text_in_a_geometric_matrix(kind):
+    codes = [np.array([NAMES.index(name) for name in y]) for y in (TEXT, GUESS)]
+    found = cmfast.geometric_confusion_matrix(POINTS, kind(TEXT), kind(GUESS), weights="row")
+    wanted = cmfast.geometric_confusion_matrix(POINTS, *codes, weights="row")
+    np.testing.assert_array_equal(found.matrix, wanted.matrix)
+    assert found.to_pandas().index.tolist() == NAMES
+    assert wanted.to_pandas().index.tolist() == [0, 1, 2]
+    assert display.GcmDisplay.from_result(found)._drawn.names == NAMES
+
+
+def test_text_that_a_geometric_matrix_refuses():
+    with pytest.raises(TypeError, match="y_pred must be strings as y_true, got integers"):
+        cmfast.geometric_confusion_matrix(POINTS, TEXT, IDS)
+    with pytest.raises(ValueError, match="n_classes must be None where labels are text, got 3"):
+        cmfast.geometric_confusion_matrix(POINTS, TEXT, GUESS, n_classes=3)
+    with pytest.raises(ValueError, match=r"y_pred must be of shape \(200,\), one entry per point"):
+        cmfast.geometric_confusion_matrix(POINTS, TEXT, GUESS[:9])
+
+
+PROBABILITIES = np.random.default_rng(3).dirichlet(np.ones(3), 200)
+
+
+@pytest.mark.parametrize(
+    "kind", [np.asarray, list, pd.Series, pd.Categorical], ids=["array", "list", "series", "category"]
+)
+def test_text_in_conformal_scores(kind):
+    s = conformal.scores(PROBABILITIES, kind(TEXT), labels=NAMES)
+    np.testing.assert_array_equal(s, conformal.scores(PROBABILITIES, IDS))
+    q = conformal.threshold(s, [0.1, 0.3])
+    named = conformal.prediction_sets(PROBABILITIES, q, labels=NAMES)
+    plain = conformal.prediction_sets(PROBABILITIES, q)
+    np.testing.assert_array_equal(named.coverage(kind(TEXT)), plain.coverage(IDS))
+    np.testing.assert_array_equal(named.mask, plain.mask)
+    assert named.to_pandas().columns.tolist() == NAMES
+    assert plain.to_pandas().columns.tolist() == [0, 1, 2]
+    rates = conformal.coverage_confusion(named, kind(TEXT)).rates()
+    np.testing.assert_array_equal(rates, conformal.coverage_confusion(plain, IDS).rates())
+
+
+def test_other_labels_in_conformal_scores():
+    found = conformal.scores(PROBABILITIES, IDS + 7, labels=[7, 8, 9])
+    np.testing.assert_array_equal(found, conformal.scores(PROBABILITIES, IDS))
+    with pytest.raises(TypeError, match="y must be integers, got text; pass labels=, the class of each column of P"):
+        conformal.scores(PROBABILITIES, TEXT)
+    with pytest.raises(ValueError, match=r"y must be of the labels .*, got .dog"):
+        conformal.scores(PROBABILITIES, TEXT, labels=["bird", "cat", "cow"])
+    with pytest.raises(ValueError, match="labels must be a sequence of 3 names, got 4"):
+        conformal.scores(PROBABILITIES, TEXT, labels=[*NAMES, "cow"])
+    with pytest.raises(ValueError, match="labels must be unique"):
+        conformal.prediction_sets(PROBABILITIES, [0.5], labels=["a", "a", "b"])
+    named = conformal.prediction_sets(PROBABILITIES, [0.5], labels=NAMES)
+    with pytest.raises(ValueError, match="y must be of the labels"):
+        named.coverage(IDS)

@@ -1,0 +1,157 @@
+"""A table and the names of its columns are taken wherever arrays of labels are, and samples are ignored there too."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import cmfast
+from cmfast import display, metrics, uncertainty
+
+pl = pytest.importorskip("polars")
+pa = pytest.importorskip("pyarrow")
+
+RNG = np.random.default_rng(5)
+N = 60
+COLUMNS = {
+    "label": RNG.choice(["a", "b", "c"], N).tolist(),
+    "new": RNG.choice(["a", "b", "c"], N).tolist(),
+    "old": RNG.choice(["a", "b", "c"], N).tolist(),
+    "site": RNG.choice(["x", "y"], N).tolist(),
+    "weight": RNG.integers(1, 5, N).tolist(),
+}
+FRAME = pd.DataFrame(COLUMNS)
+
+
+class Stream:
+    """What exports a stream of Arrow, and nothing else."""
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return pa.table(COLUMNS).__arrow_c_stream__(requested_schema)
+
+
+TABLES = {
+    "pandas": lambda: FRAME,
+    "polars": lambda: pl.DataFrame(COLUMNS),
+    "lazy": lambda: pl.DataFrame(COLUMNS).lazy(),
+    "arrow": lambda: pa.table(COLUMNS),
+    "stream": Stream,
+}
+SIDES = {"y_true": "label", "y_pred": "new"}
+PAIRS = {"y_true": "label", "y_a": "new", "y_b": "old"}
+
+
+def by_hand(rows, weights=None):
+    table = np.zeros((3, 3), int)
+    for k in rows:
+        table["abc".index(COLUMNS["label"][k]), "abc".index(COLUMNS["new"][k])] += 1 if weights is None else weights[k]
+    return table
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_columns_by_name_are_counted(name):
+    make, every = TABLES[name], range(N)
+    found = cmfast.confusion_matrix(make(), **SIDES)
+    np.testing.assert_array_equal(found, by_hand(every))
+    np.testing.assert_array_equal(
+        cmfast.confusion_matrix(make(), **SIDES, sample_weight="weight"), by_hand(every, COLUMNS["weight"])
+    )
+    counts = cmfast.ConfusionCounts.from_labels(make(), **SIDES, groups="site")
+    assert counts.groups == ("x", "y")
+    for k, site in enumerate("xy"):
+        np.testing.assert_array_equal(counts.matrix[k], by_hand(np.flatnonzero(FRAME["site"] == site)))
+    pairs = uncertainty.paired_counts(make(), **PAIRS)
+    np.testing.assert_array_equal(pairs.first, by_hand(every))
+    page = cmfast.report(make(), y_true="label", y_pred=["new", "old"], n_resamples=20)
+    assert page.to_dict()["labels"] == ["a", "b", "c"]
+    assert [model["name"] for model in page.to_dict()["models"]] == ["new", "old"]
+    right = np.trace(by_hand(every)) / N
+    assert metrics.from_labels(make(), "accuracy", **SIDES) == right
+    shown = display.ConfusionDisplay.from_predictions(make(), **SIDES)
+    np.testing.assert_array_equal(shown.counts, by_hand(every))
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_columns_by_position_are_counted(name):
+    make = TABLES[name]
+    np.testing.assert_array_equal(cmfast.confusion_matrix(make(), "label", "new"), by_hand(range(N)))
+    found = uncertainty.compare(make(), "label", "new", "old", "f1_macro", n_resamples=50)
+    wanted = uncertainty.compare(*(COLUMNS[c] for c in ("label", "new", "old")), "f1_macro", n_resamples=50)
+    assert found.p_value == wanted.p_value
+    one = uncertainty.interval(make(), "label", "new", "accuracy", method="wilson")
+    assert one.estimate == np.trace(by_hand(range(N))) / N
+    assert uncertainty.mcnemar(make(), "label", "new", "old").p_value == uncertainty.mcnemar(make(), **PAIRS).p_value
+
+
+def test_parts_of_a_lazy_table_are_merged():
+    dd = pytest.importorskip("dask.dataframe")
+    frame = dd.from_pandas(FRAME, npartitions=3)
+    found = cmfast.ConfusionCounts.from_labels(frame, **SIDES, groups="site", labels=["a", "b", "c"]).compute()
+    assert found == cmfast.ConfusionCounts.from_labels(FRAME, **SIDES, groups="site", labels=["a", "b", "c"])
+    assert uncertainty.paired_counts(frame, **PAIRS).compute() == uncertainty.paired_counts(FRAME, **PAIRS)
+    with pytest.raises(TypeError, match="a DataFrame of Dask; ConfusionCounts"):
+        cmfast.confusion_matrix(frame, **SIDES)
+    with pytest.raises(TypeError, match="must be a table in memory, got a DataFrame of Dask; its compute"):
+        cmfast.report(frame, **SIDES)
+
+
+@pytest.mark.parametrize(("call", "text"), [
+    (lambda: cmfast.confusion_matrix(FRAME, y_true="lable", y_pred="new"), "did you mean 'label'"),
+    (lambda: cmfast.confusion_matrix(FRAME, y_pred="new"), "y_true must be the name of a column, got nothing"),
+    (lambda: cmfast.confusion_matrix([1, 2], y_true="a", y_pred="b"), "must be a DataFrame of pandas or polars"),
+    (lambda: cmfast.confusion_matrix(FRAME), r"pass a column: y_true\['label'\]"),
+    (lambda: cmfast.confusion_matrix([1], [1], [1]), "every option by its name, got 3"),
+    (lambda: cmfast.confusion_matrix([1], [1], y_pred=[1]), "y_pred is given twice"),
+    (lambda: cmfast.confusion_matrix([1]), "y_pred must be an array"),
+    (lambda: uncertainty.compare(FRAME, "label", "new", "odl", "mcc"), "did you mean 'old'"),
+])  # fmt: skip
+def test_mistakes_are_one_sentence(call, text):
+    with pytest.raises((TypeError, ValueError), match=text) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
+MORE = [*COLUMNS["label"], *["void"] * 5]
+GUESSES = [[*COLUMNS[name], *RNG.choice(["a", "b", "void"], 5)] for name in ("new", "old")]
+USED = [COLUMNS[name] for name in ("label", "new", "old")]
+FEW = {"n_resamples": 50}
+
+
+@pytest.mark.parametrize("ignored", ["void", ["void"], ["void", "other"]], ids=["one", "list", "several"])
+def test_samples_are_ignored_where_labels_are_given(ignored):
+    given = {"ignore_index": ignored}
+    one, two = (MORE, GUESSES[0]), (MORE, *GUESSES)
+    np.testing.assert_array_equal(
+        uncertainty.interval(*one, "recall", **FEW, **given), uncertainty.interval(*USED[:2], "recall", **FEW)
+    )
+    error = uncertainty.standard_error(*one, "mcc", **given)
+    assert error == uncertainty.standard_error(*USED[:2], "mcc")
+    compared = uncertainty.compare(*two, "f1_macro", **FEW, **given)
+    assert compared == uncertainty.compare(*USED, "f1_macro", **FEW)
+    assert uncertainty.mcnemar(*two, **given) == uncertainty.mcnemar(*USED)
+    same = uncertainty.equivalence(*two, "accuracy", 0.1, **given)
+    assert same == uncertainty.equivalence(*USED, "accuracy", 0.1)
+    assert uncertainty.paired_counts(*two, **given) == uncertainty.paired_counts(*USED)
+    shown = display.ConfusionDisplay.from_predictions(*one, **given)
+    np.testing.assert_array_equal(shown.counts, by_hand(range(N)))
+    page = cmfast.report(MORE, {"new": GUESSES[0], "old": GUESSES[1]}, **FEW, **given).to_dict()
+    assert page["labels"] == ["a", "b", "c"]
+    assert page["samples"] == N
+
+
+def test_ignored_ids_need_not_be_classes():
+    found = uncertainty.paired_counts([0, 1, 255], [0, 1, 1], [1, 1, 1], n_classes=2, ignore_index=255)
+    assert found.first.tolist() == [[1, 0], [0, 1]]
+    with pytest.raises(ValueError, match=r"y_true must be in 0\.\.1, got 255"):
+        uncertainty.paired_counts([0, 1, 255], [0, 1, 1], [1, 1, 1], n_classes=2)
+    only = uncertainty.paired_counts([255, 255], [0, 1], [1, 1], n_classes=2, ignore_index=255)
+    assert only.n_samples == 0
+
+
+def test_counts_have_no_samples_to_ignore():
+    T = uncertainty.paired_counts(*USED)
+    for call in (
+        lambda: uncertainty.interval(by_hand(range(N)), "mcc", ignore_index="void"),
+        lambda: uncertainty.compare(T, "mcc", ignore_index="void"),
+    ):
+        with pytest.raises(ValueError, match="ignore_index must be None unless labels are given"):
+            call()
