@@ -6,7 +6,7 @@ The array's library selects the backend; leading axes are the batch; rows are tr
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from cmfast import metrics
+from cmfast import _kernels_folder, metrics  # noqa: F401  # the former makes the kernels importable
 from cmfast._core.configuring import config
 from cmfast._core.failures import DiagnosticWarning, FailureError, FailureWarning
 from cmfast._core.usual_names import make_missing_name_error

@@ -1,5 +1,6 @@
 """What is shipped: the whole package, nothing else, and it works where nothing can be written."""
 
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -118,3 +119,19 @@ def test_the_version_is_in_one_place(built):
     import cmfast
 
     assert built[1].name.startswith(f"cmfast-{cmfast.__version__}-")
+
+
+def test_a_checkout_without_symbolic_links_works(tmp_path):
+    """Git writes a link as a file with its target where the system or ``core.symlinks`` has none."""
+    ignored = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "cmfast", tmp_path / "cmfast", symlinks=True, ignore=ignored)
+    shutil.copytree(ROOT / "kernels", tmp_path / "kernels", ignore=ignored)
+    link = tmp_path / "cmfast" / "kernels"
+    link.unlink()
+    link.write_text("../kernels")
+    program = (
+        "import cmfast, cmfast.kernels; print(cmfast.kernels.__path__[0], cmfast.normalize([[3, 1], [1, 3]], 'row'))"
+    )
+    said = python("-c", program, cwd=tmp_path, path=tmp_path)
+    assert said.startswith(str(tmp_path / "kernels"))
+    assert "0.75" in said
