@@ -12,6 +12,7 @@ from statistics import median
 from typing import Any, Literal
 
 from benchmarks import (
+    agreement,
     balancing,
     comparison,
     conformal,
@@ -44,6 +45,7 @@ PARTS: dict[str, dict[Literal["quick", "full"], Callable[..., Iterable[Job]]]] =
     "geometry": {"quick": geometry.jobs, "full": geometry.full_jobs},
     "metrics": {"quick": metrics.jobs},
     "uncertainty": {"quick": uncertainty.jobs},
+    "agreement": {"quick": agreement.jobs},
     "conformal": {"quick": conformal.jobs, "full": conformal.full_jobs},
     "gradients": {"quick": gradients.jobs, "full": gradients.full_jobs},
     "dask": {"quick": dask_arrays.jobs, "full": dask_arrays.full_jobs},

@@ -43,10 +43,10 @@ from cmfast.scaling import ipf, ras
 from cmfast.zeros import support
 
 if TYPE_CHECKING:
-    from cmfast import conformal, contingency, display, results, uncertainty
+    from cmfast import agreement, conformal, contingency, display, results, uncertainty
     from cmfast._report import report
 else:
-    _MODULES = ("conformal", "contingency", "display", "results", "uncertainty")
+    _MODULES = ("agreement", "conformal", "contingency", "display", "results", "uncertainty")
     _OPTIONAL = {"nn": "torch", "compat": "the library that it replaces"}  # not imported by ``import *``
 
     def __getattr__(name):
@@ -80,6 +80,7 @@ __all__ = [
     "Projection",
     "Status",
     "__version__",
+    "agreement",
     "balance",
     "bi_normalize",
     "by",

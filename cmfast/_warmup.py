@@ -424,6 +424,13 @@ def _auc_covariance() -> None:
         cmfast.uncertainty.auc_covariance(_labels() > 0, scores, sample_weight=weight)
 
 
+def _agreement_coefficients() -> None:
+    """Call the function that compiles the kernels of op ``agreement_coefficients``."""
+    for dtype in FLOATS:
+        ratings = np.array([[0, 1], [1, 1]], dtype)
+        cmfast.agreement.compute(ratings, "krippendorff_alpha", on_failure="ignore")
+
+
 def _least_cost() -> None:
     """Call functions that compile the kernels of op ``least_cost``."""
     cmfast.metrics.least_cost(_labels() > 0, np.arange(WARM_SAMPLES), [[0, 1], [1, 0]])
@@ -581,6 +588,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "threshold_matrices": _threshold_matrices,
     "score_areas": _score_areas,
     "least_cost": _least_cost,
+    "agreement_coefficients": _agreement_coefficients,
     "auc_covariance": _auc_covariance,
     "resample": _resample,
     "cell_errors": lambda: cmfast.uncertainty.standard_error(_matrix(np.int64), of="bi"),

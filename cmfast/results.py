@@ -5,6 +5,7 @@ Classes that users construct or load are elsewhere, such as :class:`cmfast.Confu
 
 from typing import TYPE_CHECKING
 
+from cmfast.agreement._results import Agreement
 from cmfast.balancing import BalanceResult
 from cmfast.conformal._prediction_sets import PredictionSets, SizeCoverage
 from cmfast.contingency._convex_hull import Hull
@@ -44,6 +45,7 @@ else:
 
 
 __all__ = [
+    "Agreement",
     "AucCovariance",
     "BalanceResult",
     "Certificate",

@@ -23,6 +23,7 @@ MODULES = {
     "cmfast.metrics": "Every metric of confusion matrices, of one or of millions. ``METRICS`` has a record of each;\n"
     "``SCALARS``, ``PER_CLASS`` and ``BINARY`` are names, by what they give; ``MetricName`` is the type of a name.",
     "cmfast.uncertainty": "How far off a metric could be, and which of two classifiers is better.",
+    "cmfast.agreement": "How far several raters agree beyond chance.",
     "cmfast.conformal": "Conformal sets and the conformal correlation matrix.",
     "cmfast.contingency": "Metrics as surfaces over the contingency space.",
     "cmfast.display": "Pictures, by matplotlib.",

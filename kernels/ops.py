@@ -126,6 +126,8 @@ OPS: dict[str, Op] = {
     "least_cost": Op("metrics.thresholds", "(n),(n),(n)->(),(),(2,2)", BOTH, rtol=(1e-6, 1e-12)),
     # Areas of K models, their covariances and standard errors, from scores, labels and weights.
     "auc_covariance": Op("uncertainty.roc_areas", "(K,n),(n),(n)->(K),(K,K),(K)", rtol=(1e-9, 1e-9)),
+    # Ratings by raters, or counts by categories; six results for each coefficient.
+    "agreement_coefficients": Op("agreement", "(n,m)->*", rtol=(1e-9, 1e-9)),
     "resample": Op("uncertainty.resample", "(C,C),(C)->(k,C,C)", BOTH),
     "metric_intervals": Op("uncertainty.intervals", "(C,C)->*", BOTH, rtol=(1e-9, 1e-9)),
     "metric_draws": Op("uncertainty.intervals", "(C,C)->*", BOTH, rtol=(1e-9, 1e-9)),

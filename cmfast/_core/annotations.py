@@ -86,6 +86,11 @@ Ignored: TypeAlias = int | str | Sequence[int] | Sequence[str] | None
 Progress: TypeAlias = bool | Callable[[int, int], object] | None
 IntervalMethod: TypeAlias = Literal["bca", "percentile", "basic", "normal", "wilson", "posterior"]
 AreaMethod: TypeAlias = Literal["logit", "normal"]
+Coefficient: TypeAlias = Literal[
+    "fleiss_kappa", "krippendorff_alpha", "gwet_ac1", "gwet_ac2", "conger_kappa", "light_kappa"
+]
+Disagreement: TypeAlias = Literal["nominal", "ordinal", "linear", "interval", "ratio"]
+AgreementMethod: TypeAlias = Literal["log", "t"]
 Method: TypeAlias = Literal["all", "row", "true", "col", "pred", "bi"]
 Solver: TypeAlias = Literal["auto", "newton", "sinkhorn"]
 Empty: TypeAlias = Literal["nan", "drop"]

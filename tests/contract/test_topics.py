@@ -36,6 +36,7 @@ UPWARDS = {"cmfast._core.caller": {"cmfast"}}  # asks by which names users know 
 FOR_TYPES_ALONE = {  # imports at run time when they are first asked for
     "cmfast": {
         "cmfast._report",
+        "cmfast.agreement",
         "cmfast.conformal",
         "cmfast.contingency",
         "cmfast.display",

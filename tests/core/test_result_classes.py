@@ -29,6 +29,7 @@ def support():
 
 # What each function returns, how many rows its table has, and whether it draws.
 TABLES = {
+    "Agreement": (lambda: cmfast.agreement.compute([[0, 0], [0, 1], [1, 1]] * 9, "fleiss_kappa"), 1, True),
     "AucCovariance": (lambda: uncertainty.auc_covariance(Y > 0, [S, S + Y]), 2, False),
     "BalanceResult": (lambda: cmfast.balance(([0, 0, 1], [1, 2, 2], [1, 2, 3], 3), symmetric="upper"), 3, False),
     "ClassificationReport": (lambda: metrics.classification_report(M), 5, True),

@@ -29,7 +29,7 @@ import cmfast
 from cmfast._core.annotations import BiOptions
 
 NAMESPACES = {"": cmfast, "metrics.": cmfast.metrics, "contingency.": cmfast.contingency}
-NAMESPACES |= {"uncertainty.": cmfast.uncertainty}
+NAMESPACES |= {"uncertainty.": cmfast.uncertainty, "agreement.": cmfast.agreement}
 NAMESPACES |= {"conformal.": cmfast.conformal}
 NAMESPACES |= {"display.": cmfast.display}
 RESULTS = cmfast.results  # messages name these classes without the module, as those of cmfast
@@ -41,7 +41,7 @@ RECORDS = {
     "WidthCurve", "CellCounts", "HtmlReport", "DiagnosticWarning", "FailureError", "FailureWarning", "TargetEstimate",
     "Hull",
     "LearningPath", "display.PathDisplay", "Sensitivity", "display.SurfaceDisplay",
-    "AucCovariance", "Interval", "Intervals", "Posterior",
+    "Agreement", "AucCovariance", "Interval", "Intervals", "Posterior",
     "Confusions", "Margins", "Metric", "ClassificationReport", "ThresholdMatrices",
     "Collapsed", "LeastCost", "PrecisionRecall", "Roc",
     "conformal.CcmCounts", "conformal.CoverageCounts", "PredictionSets", "conformal.ScoreHistogram",
@@ -417,6 +417,7 @@ def _make_idle_callback(make: Make) -> Callable[[int, int], None]:
     return lambda done, total: None
 
 
+GRADED = np.array([[0, 0, 1], [1, 1, 1], [0, 0, 0], [1, 0, 1]])
 TWO_SCORES = np.array([[0.5, 0.1, 0.9, 0.3], [0.2, 0.4, 0.4, 0.1]])
 NEAR = np.array([0, 0, 1]), np.array([1, 2, 2]), np.array([1.0, 2.0, 3.0])
 FRAME = pd.DataFrame({"label": TRUTH, "guess": GUESS, "site": list("abba"), "weight": 0.5})
@@ -464,6 +465,7 @@ OBJECTS: dict[str, Callable[[Make], Any]] = STATES | {
     "ClassificationReport": lambda make: cmfast.metrics.classification_report(make(M)),
     "Roc": _scored(cmfast.metrics.roc),
     "ThresholdMatrices": _scored(cmfast.metrics.threshold_matrices),
+    "Agreement": lambda make: cmfast.agreement.compute(make(GRADED), "fleiss_kappa", on_failure="ignore"),
     "AucCovariance": lambda make: cmfast.uncertainty.auc_covariance(make(TRUTH), make(TWO_SCORES)),
     "Comparison": _compared,
     "display.ComparisonDisplay": lambda make: cmfast.display.ComparisonDisplay.from_comparisons(_compared(make)),
@@ -494,6 +496,7 @@ ARRAYS: dict[str, np.ndarray] = {
 # Those of them whose leading axes are a batch.
 BATCHES = (
     "M", "S", "T", "P", "Q", "row_sums", "col_sums", "class_shares", "missed", "y_score", "values", "targets",
+    "ratings", "counts",
     "d", "t", "p",
 )  # fmt: skip
 # By parameter, what it is given where it has no default and takes no array.
@@ -611,6 +614,9 @@ RIGHT: dict[str, tuple[Any, ...]] = {
     "ndim": (None, 2, np.int8(2)),
     "importance": (None, 2, 0.5, [1.0, math.inf], math.inf),
     "shape": (None, (2, 2), [2, np.int8(2)]),
+    "values": (0.5, -1, math.nan, [0.1, 0.9], np.array([[0.5]])),
+    "categories": ([0, 1], (0.0, 1.0), np.array([0, 1])),
+    "missing": (None, -1, np.int8(1), math.nan),
 }
 
 NO_PAIRS = (None, 3, "x", [1], np.ones(2), {})
@@ -640,6 +646,30 @@ OF_SHARES: dict[str, Any] = {
         "lam": (*NO_NUMBER, -0.5, 0.5, None),  # of "aps"
         "rng": (0, 1.5, "3"),  # ignored with u
     },
+}
+ABOUT_RATINGS: dict[str, Any] = {"names": ["fleiss_kappa"], "on_failure": "ignore"}
+NO_COEFFICIENTS: dict[str, Any] = {
+    "names": (3, True, None, "nonsense", ["nonsense"], [3], {"fleiss_kappa": 1}, b"fleiss_kappa", [None], "kappa"),
+    "weights": (
+        "nonsense",
+        3,
+        True,
+        None,
+        [["row"]],
+        {},
+        b"ordinal",
+        [[0.0, 1.0]],
+        [[1j, 0], [0, 0]],
+        1.5,
+        [[0, 1], [2, 0]],
+        [[1, 0], [0, 1]],
+        [[0, -1], [-1, 0]],
+        np.zeros((3, 3)),
+        [[0, math.nan], [math.nan, 0]],
+    ),
+    "categories": (3, [], [0, 0], [[0, 1]], "ab", True, {}, [None], [1j], [math.nan, 1.0], ["a", "b"], [0, math.inf]),
+    "missing": (True, b"x", "x", 1j, [1], {}, np.array([1, 2])),
+    "on_failure": ("nonsense", 1),
 }
 LABELLED = {"y_true": np.eye(3, dtype=int), "y_pred": np.tri(3, dtype=int), "sample_weight": np.ones(3)}
 OF_MARGINS: dict[str, Any] = {
@@ -683,6 +713,18 @@ SPECIAL: dict[str, dict[str, Any]] = {
         "others": {"axes": [(0,), 1]},
         "wrong": {"axes": (3, "x", [], {}, [0.5], [(0, 0)], [-1], [32])},
         "free": ("rng",),
+    },
+    "agreement.compute": {
+        "arrays": {"ratings": GRADED}, "others": {**ABOUT_RATINGS, "categories": [0, 1]}, "wrong": NO_COEFFICIENTS,
+    },
+    "agreement.from_counts": {
+        "arrays": {"counts": np.array([[3, 0], [1, 2], [0, 3], [2, 1]])}, "others": ABOUT_RATINGS,
+        "wrong": {**NO_COEFFICIENTS, "names": (*NO_COEFFICIENTS["names"], "conger_kappa", ["light_kappa"])},
+    },
+    "agreement.grade": {
+        "arrays": {"values": None},
+        "others": {"values": 0.5},
+        "wrong": {"values": (None, "x", b"x", {}, 1j, [[1], [1, 2]], [1j], ["a"], (x for x in ()))},
     },
     "uncertainty.auc_covariance": {"arrays": {"y_score": TWO_SCORES}},
     "uncertainty.resample": COUNTED_M,

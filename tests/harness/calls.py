@@ -220,6 +220,15 @@ def _carrying_samples(M: Any, *, names: Any, **options: Any) -> Any:
     return tuple(found[place] for place in plan.positions)
 
 
+def _agreement(x: Any, *, counts: bool = False, **options: Any) -> Any:
+    names = "fleiss_kappa", "krippendorff_alpha", "gwet_ac1", "gwet_ac2", "conger_kappa", "light_kappa"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cmfast.DiagnosticWarning)
+        if counts:
+            return cmfast.agreement.from_counts(x, names[:4], **options)
+        return cmfast.agreement.compute(x, names, **options)
+
+
 def _paired_errors(y: Any, a: Any, b: Any, *, names: Any, **options: Any) -> Any:
     T = cmfast.uncertainty.paired_counts(y, a, b, **options)
     C, units = options["n_classes"], _paired_replicates.list_units(T._held)
@@ -248,6 +257,7 @@ ENTRIES: dict[str, Any] = {
         cmfast.metrics.average_precision(y, s, **{**options, "on_failure": "ignore"}),
     ),
     "least_cost": lambda s, y, cost, **options: cmfast.metrics.least_cost(y, s, cost, **options),
+    "agreement_coefficients": _agreement,
     "auc_covariance": lambda s, y, **options: cmfast.uncertainty.auc_covariance(y, s, **options),
     "carrying_samples": _carrying_samples,
     "paired_errors": _paired_errors,
@@ -298,6 +308,7 @@ ENTRIES: dict[str, Any] = {
 # Result of the public function -> the tuple of arrays that the oracle returns. Default: the result itself.
 PARTS: dict[str, Any] = {
     "ras": lambda result: result[1:],
+    "agreement_coefficients": lambda found: [one[k] for one in found.values() for k in (0, 3, 4, 5, 6)],
     "metrics_of_matrices": lambda found: found.values(),
     "metrics_of_sums": lambda found: found.values(),
     "standard_errors": lambda found: found.values(),

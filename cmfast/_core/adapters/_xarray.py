@@ -23,7 +23,7 @@ NEW |= {"K": ("true_group", "predicted_group")}
 TRUE = frozenset({"true", "truth", "actual", "gt", "ground", "reference", "observed", "row", "rows"})
 PREDICTED = frozenset({"predicted", "pred", "preds", "prediction", "predictions", "guess", "hat", "col", "cols"})
 PREDICTED |= {"column", "columns"}
-BATCHES = ("counting", "normalizing", "scaling", "zeros", "comparison", "metrics", "uncertainty")
+BATCHES = ("counting", "normalizing", "scaling", "zeros", "comparison", "metrics", "uncertainty", "agreement")
 
 
 class XArray(Adapter):
