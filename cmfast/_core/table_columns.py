@@ -52,6 +52,9 @@ def accept_table(
             try:
                 return function(*given, **options)
             except TypeError:
+                if len(given) == second and frames.holds_columns(given[skipped]):
+                    wanted = f"{' and '.join(f'{side}=' for side in sides)}, the names of its columns"
+                    validate.fail(f"a table needs {wanted}", TypeError)
                 refuse_wrong_call(function, given, options)
                 raise
 

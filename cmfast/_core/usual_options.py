@@ -114,14 +114,33 @@ def refuse_wrong_call(function: Callable[..., Any], args: tuple[Any, ...], optio
         validate.fail(f"{wanted}, got {given}", TypeError)
     unknown = [option for option in options if option not in by_name]
     if not unknown or Parameter.VAR_KEYWORD in kinds:
+        _refuse_twice_or_missing(parameters, by_place[: len(args)], options)
         return
     if unknown[0] in by_place:
-        shown = [name for name in by_place if name not in ("self", "cls")]
-        rest = ", ...)" if len(parameters) > len(by_place) else ")"
-        call = f"{caller.name()}({', '.join(shown)}{rest}"
-        validate.fail(f"{unknown[0]} is given by its place, without its name: {call}", TypeError)
+        validate.fail(
+            f"{unknown[0]} is given by its place, without its name: {_show_call(by_place, parameters)}", TypeError
+        )
     known_names = [name for name in by_name if name not in ("self", "cls")]
     validate.fail(describe_unknown_option(unknown[0], known_names), TypeError)
+
+
+def _show_call(by_place: list[str], parameters: list[Parameter]) -> str:
+    """Return the call of the public function with its parameters that are given by place."""
+    shown = [name for name in by_place if name not in ("self", "cls")]
+    rest = ", ...)" if len(parameters) > len(by_place) else ")"
+    return f"{caller.name()}({', '.join(shown)}{rest}"
+
+
+def _refuse_twice_or_missing(parameters: list[Parameter], placed: list[str], options: Collection[str]) -> None:
+    """Raise TypeError for an argument that is given twice, or required and not given."""
+    for name in placed:
+        if name in options and next(p for p in parameters if p.name == name).kind in BY_NAME:
+            validate.fail(f"{name} is given twice, by its place and by its name", TypeError)
+    for p in parameters:
+        required = p.default is Parameter.empty and p.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
+        if required and p.name not in placed and (p.name not in options or p.kind is Parameter.POSITIONAL_ONLY):
+            by_place = [each.name for each in parameters if each.kind in BY_PLACE]
+            validate.fail(f"{p.name} must be given: {_show_call(by_place, parameters)}", TypeError)
 
 
 def describe_unknown_option(option: str, parameters: Collection[str]) -> str:

@@ -44,7 +44,7 @@ FAILED = "elements without coefficients"
 @overload
 def compute(
     ratings: Array,
-    names: str,
+    names: str = ...,
     *,
     weights: Disagreement | Table = ...,
     categories: Sequence[Label] | NDArray[Any] | None = ...,
@@ -72,7 +72,7 @@ def compute(
 @accept_dask_arrays(ratings="nm")
 def compute(
     ratings: Array,
-    names: str | list[str] | tuple[str, ...],
+    names: str | list[str] | tuple[str, ...] = "krippendorff_alpha",
     *,
     weights: Disagreement | Table = "nominal",
     categories: Sequence[Label] | NDArray[Any] | None = None,
@@ -194,7 +194,7 @@ def compute(
 @overload
 def from_counts(
     counts: Array,
-    names: str,
+    names: str = ...,
     *,
     weights: Disagreement | Table = ...,
     categories: Sequence[Label] | NDArray[Any] | None = ...,
@@ -220,7 +220,7 @@ def from_counts(
 @accept_dask_arrays(counts="nq")
 def from_counts(
     counts: Array,
-    names: str | list[str] | tuple[str, ...],
+    names: str | list[str] | tuple[str, ...] = "fleiss_kappa",
     *,
     weights: Disagreement | Table = "nominal",
     categories: Sequence[Label] | NDArray[Any] | None = None,

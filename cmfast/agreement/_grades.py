@@ -7,12 +7,14 @@ import numpy as np
 from cmfast._core import dispatch, failures, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
+from cmfast._core.usual_options import explain_options
 from cmfast.agreement._results import Agreement
 
 LIMITS = 0.0, 0.2, 0.4, 0.6, 0.8
 GRADES = "poor", "slight", "fair", "moderate", "substantial", "almost perfect", "undefined"
 
 
+@explain_options
 def grade(values: "Agreement[Any] | Array", /) -> Any:
     """Grade agreement in words from "poor" to "almost perfect", by the limits of Landis and Koch.
 

@@ -348,6 +348,15 @@ def _columns(*wanted: str | None, suffix: str = "") -> Callable[[Path], list[lis
     return call
 
 
+def _read_names(path: Path) -> list[str]:
+    return tables.read_column_names(path, ("y_true", None), header=None)
+
+
+def _check_names(names: list[str]) -> None:
+    """Assert that columns have names of text."""
+    assert all(isinstance(name, str) for name in names)
+
+
 def check_columns(blocks: list[list[tables.Column]]) -> None:
     """Assert that every code stands for a label, of which no two are the same."""
     for block in blocks:
@@ -505,6 +514,7 @@ def _counts(path: Path) -> Any:
 COLUMNS = (
     Reader("tables.iter_columns", _columns(None, None), check_columns),
     Reader("tables.iter_columns by", _columns("y_true", "y_pred", "by"), check_columns),
+    Reader("tables.read_column_names", _read_names, _check_names),
 )
 TABLES = (
     *COLUMNS,

@@ -362,6 +362,9 @@ def run(what: Call, values: dict[str, Any], make: Callable[[Array], Any]) -> Out
                 out.result = call(entry, make, **values, **what.options)
             except Exception as error:  # noqa: BLE001 - the caller checks every error
                 out.error = error
+    if what.name == "config" and out.result is not None:
+        with out.result:  # one that is dropped without a block warns
+            pass
     out.printed = text.getvalue()
     if bound and isinstance(bound[-1], cmfast.CellAccumulator):
         out.state = (bound[-1].n_points, bound[-1].n_dropped, bound[-1].counts())
