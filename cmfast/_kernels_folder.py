@@ -1,4 +1,4 @@
-"""Find the kernels in a checkout without symbolic links, as on Windows: there ``cmfast/kernels`` is a file of text."""
+"""Find the kernels in a checkout without symbolic links, as on Windows, where git writes a link as a file of text."""
 
 import sys
 from pathlib import Path

@@ -30,7 +30,7 @@ FLOORS = [
     r"cmfast\.(_core|_files|_pages)\b",
     rf"cmfast\.kernels\.(cpu|cuda)\.({ANY})\b",
     r"cmfast\.kernels\.cpu\.solver\b",
-    r"cmfast\.kernels(\.(cpu|cuda)(\._core\b|$)|\.(shared|loading|ops|status)\b|$)|cmfast\._version$",
+    r"cmfast\.kernels(\.(cpu|cuda)(\._core\b|$)|\.(shared|loading|ops|status)\b|$)|cmfast\._(version|kernels_folder)$",
 ]
 UPWARDS = {"cmfast._core.caller": {"cmfast"}}  # asks by which names users know what was called, where something is said
 FOR_TYPES_ALONE = {  # imports at run time when they are first asked for
