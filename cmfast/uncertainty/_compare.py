@@ -73,6 +73,7 @@ def compare(
     rng: "int | np.random.Generator" = ...,
     undefined: Undefined = ...,
     pos_label: Label | None = ...,
+    ignore_index: Ignored = ...,
     num_threads: int | None = ...,
 ) -> Comparison: ...
 @overload
@@ -88,6 +89,7 @@ def compare(
     rng: "int | np.random.Generator" = ...,
     undefined: Undefined = ...,
     pos_label: Label | None = ...,
+    ignore_index: Ignored = ...,
     num_threads: int | None = ...,
 ) -> ComparisonsByMetric: ...
 @overload

@@ -108,6 +108,7 @@ def equivalence(
     confidence_level: float = ...,
     undefined: Undefined = ...,
     pos_label: Label | None = ...,
+    ignore_index: Ignored = ...,
 ) -> Equivalence: ...
 @overload
 def equivalence(
@@ -202,7 +203,7 @@ def equivalence(
     ...     [0] * 195 + [1] * 205,
     ... )
     >>> uncertainty.equivalence(T, "accuracy", margin=0.03).explain()
-    'accuracy differs by less than 0.03: between -0.0280 and +0.0030, p = 0.0316'
+    'accuracy differs by less than 0.03: between -0.0280 and +0.0030 (90 % interval), p = 0.0316'
     """
     del ignore_index  # read where labels are counted, before this call
     from scipy.special import ndtr, ndtri

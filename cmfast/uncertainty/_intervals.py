@@ -53,6 +53,7 @@ def interval(
     undefined: Undefined = ...,
     pos_label: Label | None = ...,
     on_failure: OnFailure = ...,
+    ignore_index: Ignored = ...,
     num_threads: int | None = ...,
 ) -> Any: ...
 @overload
@@ -327,6 +328,7 @@ def posterior(
     undefined: Undefined = ...,
     pos_label: Label | None = ...,
     on_failure: OnFailure = ...,
+    ignore_index: Ignored = ...,
     num_threads: int | None = ...,
 ) -> Any: ...
 @overload

@@ -40,6 +40,7 @@ def standard_error(
     undefined: Undefined = ...,
     pos_label: Label | None = ...,
     on_failure: OnFailure = ...,
+    ignore_index: Ignored = ...,
     num_threads: int | None = ...,
 ) -> DeviceT: ...
 @overload
@@ -56,6 +57,7 @@ def standard_error(
     undefined: Undefined = ...,
     pos_label: Label | None = ...,
     on_failure: OnFailure = ...,
+    ignore_index: Ignored = ...,
     num_threads: int | None = ...,
 ) -> DeviceT: ...
 @overload
@@ -72,6 +74,7 @@ def standard_error(
     undefined: Undefined = ...,
     pos_label: Label | None = ...,
     on_failure: OnFailure = ...,
+    ignore_index: Ignored = ...,
     num_threads: int | None = ...,
 ) -> dict[str, DeviceT]: ...
 @overload
@@ -88,6 +91,7 @@ def standard_error(
     undefined: Undefined = ...,
     pos_label: Label | None = ...,
     on_failure: OnFailure = ...,
+    ignore_index: Ignored = ...,
     num_threads: int | None = ...,
 ) -> Floats: ...
 @overload
@@ -104,6 +108,7 @@ def standard_error(
     undefined: Undefined = ...,
     pos_label: Label | None = ...,
     on_failure: OnFailure = ...,
+    ignore_index: Ignored = ...,
     num_threads: int | None = ...,
 ) -> Floats: ...
 @overload
@@ -120,6 +125,7 @@ def standard_error(
     undefined: Undefined = ...,
     pos_label: Label | None = ...,
     on_failure: OnFailure = ...,
+    ignore_index: Ignored = ...,
     num_threads: int | None = ...,
 ) -> dict[str, Floats]: ...
 @accept_labels

@@ -134,7 +134,7 @@ def _types(t, p):
 def _labels(t, p, w):
     yield Case("labels-order", (t, p), {"labels": np.array([3, 0, 1, 2])})
     yield Case("labels-some", (t, p), {"labels": np.array([2, 0])})
-    yield Case("labels-none-occurs", (t, p), {"labels": np.array([11, 12])})
+    yield Case("labels-few-occur", (t, p), {"labels": np.array([11, 3, 12])})
     yield Case("labels-int8", (t, p), {"labels": np.array([1, 3], np.int8)})
     yield Case("labels-weights", (t, p), {"labels": np.array([2, 0]), "sample_weight": w})
 

@@ -293,7 +293,7 @@ def test_tensors_give_tensors():
             r"^metrics\.f1: options must be given by name \(average, .*, got 2$",
         ),
         (lambda: metrics.kappa([[1]], "linear"), TypeError, r"given by name \(weights, .*\), got 'linear'$"),
-        (lambda: metrics.fbeta([[1]], 2, "macro"), TypeError, r"given by name \(beta, average, .*\), got 'macro'$"),
+        (lambda: metrics.fbeta([[1]], 2, "macro"), TypeError, r"given by name \(average, .*\), got 'macro'$"),
         (
             lambda: metrics.roc_auc([0.2, 0.7], [0, 1]),
             TypeError,
@@ -305,7 +305,6 @@ def test_tensors_give_tensors():
             r"y_score must be real.*; labels come first, as",
         ),
         (lambda: metrics.compute([[1]], ["nope"]), ValueError, "^.{,190}PER_CLASS and metrics.BINARY .*, got 'nope'$"),
-        (lambda: metrics.mcc([COUNTS]), TypeError, r"got .*ConfusionCounts\); give M.matrix$"),
         (lambda: cmfast.bi_normalize(cmfast.ipf([[1, 2], [3, 4]])), TypeError, "as its .matrix"),
         (lambda: metrics.from_labels(["a"], [1], "mcc"), TypeError, "y_pred must be text as y_true, got dtype int64"),
         (lambda: metrics.from_labels([1], ["a"], "mcc"), TypeError, "y_true must be text as y_pred, got dtype int64"),

@@ -7,12 +7,12 @@ from functools import partial
 from inspect import BoundArguments, Parameter, signature
 from itertools import accumulate, chain, count, product
 from math import isnan, prod
-from pickle import dumps
 from threading import Lock
 from typing import Any, NamedTuple, NoReturn
 
 import dask.array as da  # noqa: TID251
 import numpy as np
+from cloudpickle import dumps
 from dask.array.core import unify_chunks  # noqa: TID251
 from dask.base import tokenize  # noqa: TID251
 from dask.blockwise import Blockwise  # noqa: TID251
