@@ -287,17 +287,18 @@ SILENT = {
     "names": (list("abcdef"), NEW),
     "repeated": ([0, 1, 2, 0, 1, 2], NEW),
     "every other": (range(0, 12, 2), NEW),
+    "without the first rows": (range(1, 7), NEW),
+    "shifted back": (range(-2, 4), NEW),
 }
 WARNED = {
-    "shifted": (range(1, 7), NEW, "the index of one is that of the other shifted by 1; .*align"),
-    "shifted back": (range(-2, 4), NEW, "shifted by 2"),
     "nothing in common": ([5, 2, 9, 7, 1, 30], list("abcdef"), "their indexes have no label in common"),
     "two splits": (range(80, 86), range(20, 26), "their indexes have no label in common"),
     "some in common": ([5, 2, 9, 7, 1, 30], [5, 2, 9, 70, 10, 31], "their indexes have 3 of 6 labels in common"),
     "repeated": ([0, 1, 2, 0, 1, 2], [0, 1, 1, 0, 2, 2], "their indexes differ, and repeat labels"),
 }
 REFUSED = {
-    "another order": ([5, 4, 3, 2, 1, 0], NEW, "one index in two orders"),
+    "another order": ([5, 4, 3, 2, 1, 0], NEW, r"in two orders; give .*to_numpy\(\) if rows belong together.*reindex"),
+    "named, in another order": (list("fedcba"), list("abcdef"), r"in two orders; give y_.*\.reindex"),
     "other samples": ([5, 2, 9, 7, 1, 30], [5, 2, 9, 7, 1, 31], "of the same samples, .* 5 of 6 labels in common"),
     "shifted": (range(81, 87), range(80, 86), "5 of 6 labels in common"),
 }

@@ -77,9 +77,16 @@ class NumPy(Adapter):
                     cure = f"{second}.reindex({f'{other}=' if len(y) > 1 else ''}{first}.{axis})"
                     if other == "labels":
                         cure = f"{first}.reindex({f'{axis}=' if len(x) > 1 else ''}{second}.labels)"
+                    advice = f"give {cure}, or arrays if their order is meant"
+                    if "y_true" in arrays and any(index.equals(pd.RangeIndex(len(index))) for index in (a, b)):
+                        # The default index may be that of predictions in a new Series, which are in order.
+                        advice = (
+                            f"give {first}.to_numpy() and {second}.to_numpy() if rows belong together, as predictions "
+                            f"in a new Series do; else {cure}, which matches the labels of the indexes"
+                        )
                     msg = (
                         f"{first} and {second} must have the same index, as they are matched by position, got one "
-                        f"index in two orders; give {cure}, or arrays if their order is meant"
+                        f"index in two orders; {advice}"
                     )
                     raise ValueError(msg)
         series = [(name, x.index) for name, x in arrays.items() if isinstance(x, pd.Series)]
@@ -191,23 +198,18 @@ def _compare_samples(pd: Any, one: tuple[str, Any], other: tuple[str, Any]) -> s
     """Raise ValueError if the indexes of two Series name different samples; return the text of a warning, or None.
 
     The default index 0..n-1 names no samples: predictions in a new Series go with any index, as they do in
-    scikit-learn. Only if the other has the same numbers shifted by a few, both may be parts of one Series. Two other
-    indexes with most labels in common are of one population, and then of different samples of it: an error.
+    scikit-learn. Two other indexes with most labels in common are of one population, and then of different samples of
+    it: an error.
     """
     (first, a), (second, b) = one, other
     n = len(a)
     if a is b or len(b) != n or a.equals(b):  # another length raises where shapes are compared
         return None
+    if any(index.equals(pd.RangeIndex(n)) for index in (a, b)):
+        return None
     meant = "; give arrays, by .to_numpy(), if their order is meant"
     align = f"{first}, {second} = {first}.align({second}, join='inner') keeps those in both"
     by_position = f"{first} and {second} are matched by position"
-    default = [index.equals(pd.RangeIndex(n)) for index in (a, b)]
-    if any(default):
-        numbers = b if default[0] else a
-        is_shifted = numbers.dtype.kind in "iu" and 0 < abs(int(numbers[0])) < n
-        if not (is_shifted and numbers.equals(pd.RangeIndex(numbers[0], numbers[0] + n))):
-            return None
-        return f"{by_position}, but the index of one is that of the other shifted by {abs(numbers[0])}; {align}{meant}"
     shared = int(a.isin(b).sum())
     common = f"{shared:,} of {n:,} labels" if shared else "no label"
     if not (a.is_unique and b.is_unique):
