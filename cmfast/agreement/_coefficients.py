@@ -20,7 +20,7 @@ from cmfast._core.annotations import (
     Undefined,
 )
 from cmfast._core.lazy import accept_dask_arrays
-from cmfast.agreement._ratings import Ratings, adopt_categories, adopt_ratings
+from cmfast.agreement._ratings import Ratings, adopt_categories, adopt_ratings, refuse_confusion_counts
 from cmfast.agreement._results import Agreement
 from cmfast.kernels.shared.agreement import ALPHA, CONGER, FLEISS, GWET, LIGHT, RESULTS
 from cmfast.metrics import _plan
@@ -132,7 +132,7 @@ def compute(
     -----
     DiagnosticWarning
         Fewer than eight items carry the variance of a coefficient, by Kish's effective number, so that its interval is
-        too narrow; or its standard error is 0.
+        too narrow; or its standard error is 0. More than ten times as many raters as items, which may be transposed.
 
     Notes
     -----
@@ -292,6 +292,7 @@ def from_counts(
             validate.refuse("names", "coefficients of counts", f"{name!r}, which needs the ratings")
     num_threads = validate.num_threads(num_threads)
     table = _check_weights(weights)
+    refuse_confusion_counts("counts", counts, "a row per item and a column per category")
     counts = dispatch.adopt_one("counts", counts)
     validate.real(counts=counts)
     shape = dispatch.shape_of(counts)

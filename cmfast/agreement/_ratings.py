@@ -5,9 +5,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import bad_values, dispatch, validate
+from cmfast._core import bad_values, dispatch, failures, validate
 from cmfast._core.adapters import adapter, read_only
 from cmfast.kernels.shared.agreement import MISSING, NO_CATEGORY
+
+MANY_RATERS = 10  # raters for each item, above which rows are probably raters
 
 
 class Ratings(NamedTuple):
@@ -40,7 +42,24 @@ class Ratings(NamedTuple):
         return f"{where} is {values[at]}, {'negative or infinite' if known else 'which is not among the categories'}"
 
 
+def refuse_confusion_counts(name: str, given: Any, wanted: str) -> None:
+    """Raise TypeError for counts of a confusion matrix, whose rows are no items."""
+    if hasattr(type(given), "_matrix_for_ops"):
+        two = "ConfusionCounts, which count two raters; metrics.kappa takes them"
+        validate.refuse(name, wanted, two, TypeError)
+
+
 def adopt_ratings(ratings: Any, categories: Any, missing: Any) -> Ratings:
+    """Return validated ratings as numbers; warn of so few rows that they may be raters."""
+    refuse_confusion_counts("ratings", ratings, "a row per item and a column per rater")
+    found = _adopt(ratings, categories, missing)
+    n, m = dispatch.shape_of(found.values)[-2:]
+    if 0 < n * MANY_RATERS < m:
+        failures.warn_diagnostic(f"{n:,} items and {m:,} raters; items come first, so transpose if rows are raters")
+    return found
+
+
+def _adopt(ratings: Any, categories: Any, missing: Any) -> Ratings:
     """Return validated ratings as numbers."""
     host = _read_objects(ratings)
     if host is not None and host.dtype.kind == "O":

@@ -412,3 +412,23 @@ def test_results():
     assert found.explain() == "2 coefficients"
     pytest.importorskip("matplotlib")
     assert len(found.plot().get_yticks()) == 2
+
+
+def test_confusion_counts_are_no_ratings():
+    counts = cmfast.ConfusionCounts.from_labels([0, 1, 1], [0, 1, 0])
+    for function in (agreement.compute, agreement.from_counts):
+        with pytest.raises(
+            TypeError, match="must be a row per item .* got ConfusionCounts, .* metrics.kappa takes them"
+        ):
+            function(counts)
+
+
+def test_rows_that_may_be_raters_are_doubted():
+    ratings = draw(60, 2)
+    with pytest.warns(cmfast.DiagnosticWarning, match="2 items and 60 raters; items come first, so transpose"):
+        agreement.compute(ratings.T, **QUIET)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*items come first")
+        warnings.filterwarnings("ignore", message=".*fewer than")
+        agreement.compute(ratings)
+        agreement.compute(draw(12, 60))
