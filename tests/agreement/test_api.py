@@ -417,9 +417,7 @@ def test_results():
 def test_confusion_counts_are_no_ratings():
     counts = cmfast.ConfusionCounts.from_labels([0, 1, 1], [0, 1, 0])
     for function in (agreement.compute, agreement.from_counts):
-        with pytest.raises(
-            TypeError, match="must be a row per item .* got ConfusionCounts, .* metrics.kappa takes them"
-        ):
+        with pytest.raises(TypeError, match=r"must be a row per item .* got ConfusionCounts, .* metrics\.kappa takes"):
             function(counts)
 
 
