@@ -186,7 +186,7 @@ NAMES = {
     "display.ConfusionMatrixDisplay": "display.ConfusionDisplay",
     "display.RocCurveDisplay": "metrics.roc(y_true, y_score).plot()",
     "uncertainty.bootstrap": "uncertainty.interval(",
-    "conformal.threshhold": "did you mean 'threshold'?",
+    "conformal.threshhod": "did you mean 'threshold'?",
     "contingency.surface": "metric_surface",
 }
 

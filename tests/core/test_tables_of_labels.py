@@ -95,7 +95,7 @@ def test_parts_of_a_lazy_table_are_merged():
 
 
 @pytest.mark.parametrize(("call", "text"), [
-    (lambda: cmfast.confusion_matrix(FRAME, y_true="lable", y_pred="new"), "did you mean 'label'"),
+    (lambda: cmfast.confusion_matrix(FRAME, y_true="labxel", y_pred="new"), "did you mean 'label'"),
     (lambda: cmfast.confusion_matrix(FRAME, y_pred="new"), "y_true must be the name of a column, got nothing"),
     (lambda: cmfast.confusion_matrix([1, 2], y_true="a", y_pred="b"), "must be a DataFrame of pandas or polars"),
     (lambda: cmfast.confusion_matrix(FRAME), "a table needs y_true= and y_pred=, the names of its columns"),
