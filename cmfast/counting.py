@@ -208,8 +208,8 @@ def confusion_matrix(
     DiagnosticWarning
         Both label arrays have shape (n, 1), which gives n matrices of one sample each; without `n_classes` and `labels`
         this is an error. Both look one-hot, with exactly one 1 in each of several rows; or like multilabel indicators,
-        0 and 1 in more rows than columns, without `n_classes` and `labels`. Text labels of truth and prediction have no
-        label in common. None of `labels` is in `y_true`.
+        0 and 1 in more rows than columns, without `n_classes` and `labels`. Text labels of truth and prediction, or
+        `labels` and the truth, have no label in common.
 
     Notes
     -----
@@ -226,7 +226,7 @@ def confusion_matrix(
     rounded once: their last bits may differ from those of NumPy arrays, but are the same for any chunking.
 
     Agrees with ``sklearn.metrics.confusion_matrix``, except: float labels need `whole_floats`, `labels` must be unique,
-    and if none of them occurs the matrix is zero, with a warning, instead of an error.
+    and if `y_true` has only other labels the matrix is zero, with a warning, instead of an error.
 
     Memory: the result, and partial tables that are smaller than the labels and weights. Strings take eight bytes per
     sample plus the length of each distinct one. Strings in lists and in Arrow, pandas or polars columns that differ

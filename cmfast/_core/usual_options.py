@@ -144,7 +144,7 @@ def _refuse_twice_or_missing(parameters: list[Parameter], placed: list[str], opt
 
 
 def describe_unknown_option(option: str, parameters: Collection[str]) -> str:
-    """Return a text that says that there is no such option, and which of `parameters` is meant or what to do."""
+    """Return the error message for an unknown option, with the one of `parameters` that is meant or what to do."""
     near = suggest_option(option, parameters)
     if not near:
         near = f"; the options are {', '.join(parameters)}" if parameters else "; there are none"
