@@ -40,7 +40,7 @@ MISTAKES = {
         "two lengths": (lambda f: f(Y, P[:3]), "y_pred must be 4 samples as y_true"),
         "another index": (
             lambda f: f(pd.Series(Y), pd.Series(P, [3, 2, 1, 0])),
-            r"give y_pred\.reindex\(y_true\.index\)",
+            r"give y_true\.to_numpy\(\) .* if rows belong together.*; else y_pred\.reindex\(y_true\.index\)",
         ),
         "a DataFrame": (lambda f: f(FRAME, FRAME), r"pass a column: y_true\['site'\]"),
         "a missing class": (lambda f: f(Y, P, n_classes=2), r"y_true must be in 0\.\.1, got 1 outside"),

@@ -333,8 +333,8 @@ def test_sums_of_rows_and_columns_have_labels_of_their_own():
         warnings.simplefilter("error")
         rows, cols = pd.Series([1.0, 2.0], ["N", "S"]), pd.Series([1.4, 1.6], ["S", "W"])
         found = cmfast.ipf([[1.0, 2.0], [3.0, 4.0]], rows, cols).matrix
-    np.testing.assert_allclose(found.sum(axis=1), [1.0, 2.0], rtol=1e-12)
-    np.testing.assert_allclose(found.sum(axis=0), [1.4, 1.6], rtol=1e-12)
+    np.testing.assert_allclose(found.sum(axis=1), [1.0, 2.0], rtol=1e-8)
+    np.testing.assert_allclose(found.sum(axis=0), [1.4, 1.6], rtol=1e-8)
 
 
 def test_labels_that_occur_nowhere_are_said():
