@@ -32,12 +32,12 @@ def accept_table(
 
     def decorate(function: Callable[..., R]) -> Callable[..., R]:
         """Return the function that reads columns before it calls `function`."""
-        usual, second = len(sides) + skipped, 1 + skipped
+        usual, second, truth = len(sides) + skipped, 1 + skipped, sides[0]
 
         @wraps(function)
         def wrapper(*given: Any, **options: Any) -> R:
             """Read the columns of a table, if one is given, and call `function` with them."""
-            if len(given) < usual or isinstance(given[second], str) or sides[0] in options:  # else arrays by position
+            if len(given) < usual or isinstance(given[second], str) or truth in options:  # else arrays by position
                 found = find_columns(given[skipped:], options, sides)
                 if found is not None:
                     columns, frame, rest = found

@@ -12,6 +12,8 @@ from scipy.special import stdtrit
 
 import cmfast
 from cmfast import agreement, metrics, uncertainty
+from cmfast.agreement import _coefficients
+from cmfast.kernels.cpu import agreement as kernel
 
 NAMES = ["fleiss_kappa", "krippendorff_alpha", "gwet_ac1", "gwet_ac2", "conger_kappa", "light_kappa"]
 # Fleiss 1971, table 1: thirty patients, six psychiatrists, five diagnoses.
@@ -277,6 +279,46 @@ def test_coverage_on_the_page(case):
             found.append(((one.low <= value) & (value <= one.high))[known].mean())
     want = np.array(COVERAGE[case])
     assert (abs(found - want) < 4 * np.sqrt(want * (1 - want) * (1 / 2000 + 1 / 4000))).all()
+
+
+def draw_setting(rng):
+    """Return a function that draws ratings of a random setting, its weights, categories and number of items."""
+    n, m, q = int(rng.choice([15, 20, 30, 50, 80, 150, 300])), int(rng.integers(2, 7)), int(rng.integers(2, 7))
+    shares, same = rng.dirichlet(np.full(q, rng.choice([0.3, 1, 5]))), rng.uniform(0.2, 0.97)
+    gone, weights = rng.choice([0, 0, 0.2, 0.4]), str(rng.choice(["nominal", "ordinal", "interval"]))
+
+    def rate(rng, shape):
+        common = rng.random((*shape, m)) < same
+        x = np.where(common, rng.choice(q, (*shape, 1), p=shares), rng.choice(q, (*shape, m), p=shares)).astype(float)
+        x[rng.random(x.shape) < gone] = np.nan
+        return x
+
+    return rate, weights, range(q), n
+
+
+@pytest.mark.slow
+def test_intervals_that_cover_too_rarely_are_warned_of():
+    """The figures of docs/agreement.md, from settings that were not used to choose the limit."""
+    rng, found = np.random.default_rng(20261129), []
+    for k in range(60):
+        rate, weights, categories, n = draw_setting(rng)
+        options = {"weights": weights, "level": 0.95, "log": True, "categories": np.array(categories)}
+        options["codes"] = tuple(
+            _coefficients.CODES[name] for name in ("krippendorff_alpha", "gwet_ac1", "fleiss_kappa")
+        )
+        *truth, _ = kernel.agreement_coefficients(rate(np.random.default_rng(k), (200_000,)), **options)
+        *drawn, _ = kernel.agreement_coefficients(rate(np.random.default_rng(1000 + k), (1000, n)), **options)
+        for j in range(0, 24, 8):
+            low, high, error, carrying = drawn[j + 1], drawn[j + 2], drawn[j + 3], drawn[j + 7]
+            known = ~np.isnan(low)
+            covers, warned = (low <= truth[j]) & (truth[j] <= high), (carrying < _coefficients.FEW_ITEMS) | (error == 0)
+            if known.sum() >= 500:
+                found.append((covers[known].mean(), warned[known].mean()))
+    coverage, warned = np.transpose(found)
+    assert len(found) > 150
+    assert warned[coverage < 0.9].mean() > 0.85
+    assert warned[coverage >= 0.9].mean() < 0.2
+    assert coverage[warned < 0.2].min() > 0.9
 
 
 def test_intervals_that_few_items_carry_warn():
