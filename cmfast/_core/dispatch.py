@@ -55,10 +55,11 @@ def _adopt_any(arrays: dict[str, Any], optional: Container[str], op: str | None)
             raise TypeError(caller.prefix_name(msg))
     known = {name: adapter(array) for name, array in given.items()}
     inner = {adapter(one.unwrap(given[name])) if one.names_axes else one for name, one in known.items()}
-    if len(inner) > 1:
-        refuse_libraries(given)
-    one = next((each for each in known.values() if each.names_axes), *inner)
     try:
+        if len(inner) > 1:
+            arrays = arrays | _send_numbers(given, op)
+            inner = {adapter(one.unwrap(arrays[name])) for name, one in known.items()}
+        one = next((each for each in known.values() if each.names_axes), *inner)
         out = [None if array is None else one.adopt(name, array, op) for name, array in arrays.items()]
         doubt = one.check_agreement(labelled)
     except (TypeError, ValueError) as error:
@@ -75,6 +76,26 @@ def _adopt_any(arrays: dict[str, Any], optional: Container[str], op: str | None)
         msg = f"arrays must be on one device, got {what}"
         raise TypeError(caller.prefix_name(msg))
     return out
+
+
+def _send_numbers(arrays: dict[str, Any], op: str | None) -> dict[str, Any]:
+    """Return arguments that are numbers or lists of numbers as arrays of the library and device of the others.
+
+    Raises TypeError if the others are not of one library, or a list holds something else.
+    """
+    others = {name: adapter(x).unwrap(x) for name, x in arrays.items() if type(x).__module__ != "builtins"}
+    libraries = {adapter(x) for x in others.values()}
+    if len(libraries) != 1:
+        refuse_libraries(arrays)
+    (library,), (first, x) = libraries, next(iter(others.items()))
+    like = library.adopt(first, x, op)
+    sent = {}
+    for name in arrays.keys() - others.keys():
+        numbers = adapter(arrays[name]).adopt(name, arrays[name], None)
+        if numbers.dtype not in NUMBERS:
+            refuse_libraries(arrays)
+        sent[name] = library.from_host(np.array(numbers), like)
+    return sent
 
 
 def refuse_libraries(arrays: dict[str, Any]) -> NoReturn:

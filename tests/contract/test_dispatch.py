@@ -132,11 +132,31 @@ def test_lazy_arrays_are_not_computed():
         cmfast.overlap(Lazy(), M)
 
 
+@pytest.mark.torch
+def test_numbers_and_lists_go_with_the_arrays_beside_them():
+    tensor = torch.from_numpy(M)
+    assert_same_bits(cmfast.overlap(tensor, M.tolist()).numpy(), np.asarray(cmfast.overlap(M, M)))
+    assert_same_bits(cmfast.overlap(M.tolist(), tensor).numpy(), np.asarray(cmfast.overlap(M, M)))
+    found = cmfast.ipf(tensor, [5, 5], (4.0, 6.0)).matrix
+    assert_same_bits(found.numpy(), cmfast.ipf(M, [5, 5], (4.0, 6.0)).matrix)
+    assert_same_bits(cmfast.confusion_matrix(torch.tensor([0, 1, 1]), [0, 1, 0]).numpy(), np.array([[1, 0], [1, 1]]))
+    sets = cmfast.conformal.prediction_sets(tensor / 5, 0.5, randomised=False)
+    assert sets.sizes.tolist() == cmfast.conformal.prediction_sets(M / 5, 0.5, randomised=False).sizes.tolist()
+
+
+@pytest.mark.torch
+@pytest.mark.parametrize("labels", [["a", "b"], [1j, 2], [None, 1]])
+def test_lists_of_no_numbers_do_not(labels):
+    with pytest.raises((TypeError, ValueError), match=r"^confusion_matrix: (arrays must come from one|y_pred must be)"):
+        cmfast.confusion_matrix(torch.tensor([0, 1]), labels)
+
+
 def test_two_libraries():
-    with pytest.raises(TypeError, match="one library, got A from torch, B from a Python list"):
-        cmfast.overlap(torch.from_numpy(M), M.tolist())
     with pytest.raises(TypeError, match="one library, got A from numpy, B from torch"):
         cmfast.overlap(M, torch.from_numpy(M))
+    text = "one library, got M from torch, row_sums from numpy, col_sums from a Python list"
+    with pytest.raises(TypeError, match=text):
+        cmfast.ipf(torch.from_numpy(M), np.ones(2), [1, 1])
 
 
 def test_two_devices():

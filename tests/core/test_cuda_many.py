@@ -94,11 +94,44 @@ def test_normalizing_of_many():
     assert_all(found, np.full((4, 4), 1 / 4), last / [[10], [26], [42], [58]])
 
 
-def test_scaling_of_many():
+@pytest.mark.parametrize("C", [4, 10, 40, 100])  # by a thread, a part of a warp, a warp, a block
+def test_scaling_of_many(C):
     needs(20)
-    last = np.ones((4, 4)) + 3 * np.eye(4)
-    found = cmfast.bi_normalize(matrices(4, np.float32, last), on_failure="ignore")
-    assert_all(found, np.full((4, 4), 1 / 4), last / 7)  # all rows and columns have the same sum
+    last = np.ones((C, C)) + 3 * np.eye(C)
+    found = cmfast.bi_normalize(matrices(C, np.float32, last), on_failure="ignore")
+    assert_all(found, np.full((C, C), 1 / C), last / (C + 3))  # all rows and columns have the same sum
+
+
+def test_tables_of_many():
+    needs(24)
+    last = np.ones((2, 2, 2)) + 3 * np.eye(2)[:, :, None]  # all three margins are uniform
+    tables = matrices(2, np.float32, np.ones((2, 2)))[: 2 * (ELEMENTS // 8 + 1)].reshape(-1, 2, 2, 2)
+    tables[-1] = device.asarray(last.astype(np.float32))
+    halves = device.asarray(np.full(2, 0.5))
+    margins = [((axis,), halves) for axis in range(3)]
+    found = cmfast.ipf_nd(tables, margins, ndim=3, on_failure="ignore").table
+    assert_all(found.reshape(-1, 8), np.full(8, 1 / 8), last.reshape(-1) / 20)
+
+
+def test_conformal_sets_of_many():
+    needs(30)
+    P = matrices(2, np.float32, [[0.25, 0.25], [0.25, 0.25]]).reshape(-1, 4)
+    P[:-1] *= np.float32(0.25)
+    P[-1] = device.asarray(np.array([0.625, 0.125, 0.125, 0.125], np.float32))
+    scores = cmfast.conformal.scores(P, xp.zeros(len(P), np.uint8), method="lac", on_failure="ignore")
+    assert_all(scores.reshape(-1, 1), [0.75], [0.375], rtol=0)
+    found = cmfast.conformal.prediction_sets(P, 0.5, method="lac", on_failure="ignore")
+    assert_all(found.sizes.reshape(-1, 1), [0], [1], rtol=0)
+    assert device.host(found.packed.reshape(len(P), -1)[-1]).tolist() == [1]  # the first class alone
+
+
+def test_threshold_of_many():
+    needs(40)
+    s = xp.zeros(ELEMENTS, np.float32)
+    s += np.float32(0.25)
+    s[-3:] = device.asarray(np.array([0.5, 0.75, 0.875], np.float32))
+    q = cmfast.conformal.threshold(s, alpha=2.5 / (ELEMENTS + 1), on_failure="ignore")
+    assert device.host(q).tolist() == [0.75]  # the last but one in order
 
 
 def test_counts_of_many_points():
