@@ -56,7 +56,7 @@ def run(*command: object, **options: object) -> str:
     return done.stdout.strip()
 
 
-def environment(folder: Path, python: str = sys.executable) -> Path:
+def make_environment(folder: Path, python: str = sys.executable) -> Path:
     """Make a virtual environment; return its interpreter."""
     run(python, "-m", "venv", folder)
     return folder / "bin" / "python"
@@ -73,25 +73,25 @@ def install(wheel: Path, python: Path, **options: object) -> None:
     run(python, "-m", "pip", "install", "--quiet", "--no-compile", wheel, **options)
 
 
-def in_python(wheel: Path, scratch: Path, python: str) -> str:
+def install_for_python(wheel: Path, scratch: Path, python: str) -> str:
     """Install by pip in a fresh environment of one interpreter."""
-    made = environment(scratch / "venv", python)
+    made = make_environment(scratch / "venv", python)
     install(wheel, made)
     return call(made, scratch)
 
 
-def without_compiler(wheel: Path, scratch: Path) -> str:
+def install_without_compiler(wheel: Path, scratch: Path) -> str:
     """Install and call where the path holds nothing but the environment."""
-    made = environment(scratch / "venv")
+    made = make_environment(scratch / "venv")
     only = {"PATH": str(made.parent), "HOME": str(scratch)}
     assert shutil.which("cc", path=only["PATH"]) is None
     install(wheel, made, env=os.environ | only)
     return call(made, scratch, env=only)
 
 
-def offline(wheel: Path, scratch: Path) -> str:
+def install_offline(wheel: Path, scratch: Path) -> str:
     """Install from a folder of wheels and call in a network namespace of its own, which reaches nothing."""
-    made, folder = environment(scratch / "venv"), scratch / "wheels"
+    made, folder = make_environment(scratch / "venv"), scratch / "wheels"
     run(made, "-m", "pip", "download", "--quiet", "--dest", folder, wheel)
     alone = ["unshare", "--net", *(["--map-root-user"] if os.getuid() else [])]
     probe = "import socket; socket.create_connection(('192.0.2.1', 80), 1)"
@@ -102,15 +102,15 @@ def offline(wheel: Path, scratch: Path) -> str:
     return run(*alone, made, "-c", PROGRAM, cwd="/", env=env)
 
 
-def without_home(wheel: Path, scratch: Path) -> str:
+def call_without_home(wheel: Path, scratch: Path) -> str:
     """Call as a user who can write nowhere but to the folder for temporary files, and whose home does not exist."""
     python, env = copy_interpreter(scratch)
-    made = environment(scratch / "venv", python)
+    made = make_environment(scratch / "venv", python)
     install(wheel, made)
     return call(made, scratch, env=env | {"HOME": str(scratch / "missing")}, **other_user())
 
 
-def as_another_user(wheel: Path, scratch: Path) -> str:
+def install_as_another_user(wheel: Path, scratch: Path) -> str:
     """Install and call as a user without rights, in a folder of its own."""
     python, env = copy_interpreter(scratch)
     own = scratch / "own"
@@ -128,9 +128,9 @@ def as_another_user(wheel: Path, scratch: Path) -> str:
     return call(made, own, **options)
 
 
-def by_uv(wheel: Path, scratch: Path) -> str:
+def install_with_uv(wheel: Path, scratch: Path) -> str:
     """Install by uv."""
-    tools = environment(scratch / "tools")
+    tools = make_environment(scratch / "tools")
     run(tools, "-m", "pip", "install", "--quiet", "uv")
     uv = tools.parent / "uv"
     run(uv, "venv", "--quiet", "--python", sys.executable, scratch / "venv")
@@ -139,11 +139,11 @@ def by_uv(wheel: Path, scratch: Path) -> str:
     return call(made, scratch)
 
 
-def under_an_unusual_path(wheel: Path, scratch: Path) -> str:
+def install_under_unusual_path(wheel: Path, scratch: Path) -> str:
     """Install and cache under a path with spaces and letters beyond ASCII."""
     folder = scratch / "où ça \N{SNOWMAN}"
     folder.mkdir()
-    return in_python(wheel, folder, sys.executable)
+    return install_for_python(wheel, folder, sys.executable)
 
 
 def other_user() -> dict[str, object]:
@@ -162,18 +162,18 @@ def copy_interpreter(scratch: Path) -> tuple[str, dict[str, str]]:
 
 
 CASES: dict[str, Callable[[Path, Path], str]] = {
-    "no compiler": without_compiler,
-    "offline": offline,
-    "no home": without_home,
-    "another user": as_another_user,
-    "uv": by_uv,
-    "unusual path": under_an_unusual_path,
+    "no compiler": install_without_compiler,
+    "offline": install_offline,
+    "no home": call_without_home,
+    "another user": install_as_another_user,
+    "uv": install_with_uv,
+    "unusual path": install_under_unusual_path,
 }
 
 
 def main(wheel: Path) -> int:
     """Try every interpreter and every case, print a line for each; return the number that failed."""
-    cases = [(python, partial(in_python, python=python)) for python in find_pythons()]
+    cases = [(python, partial(install_for_python, python=python)) for python in find_pythons()]
     failed = 0
     for name, case in (*cases, *CASES.items()):
         with tempfile.TemporaryDirectory() as folder:
