@@ -1,6 +1,7 @@
 """Confusion matrices with labelled classes and optional groups, updated sample by sample."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeAlias, Unpack, cast, overload
 
 import numpy as np
@@ -8,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cmfast import metrics, normalizing
 from cmfast._core import axis_names, table_columns, validate
-from cmfast._core.adapters import adapter, read_only
+from cmfast._core.adapters import _class_order, _columns, adapter, read_only
 from cmfast._core.annotations import (
     Array,
     ArrayT,
@@ -122,6 +123,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
 
     _STORED: ClassVar[Parts] = PARTS
     _OPTIONAL: ClassVar[tuple[str, ...]] = OPTIONAL
+    __pandas_priority__: ClassVar[int] = 5_000  # above a DataFrame's, which would add by position
 
     def __init__(self, *, labels: Array | None = None, n_classes: int | None = None) -> None:
         self._empty = CountsState(_count_samples.resolve_classes(labels, n_classes, dates=True), None, None)
@@ -336,7 +338,8 @@ class ConfusionCounts(State, Generic[ArrayT]):
         if isinstance(other, int) and other == 0:  # where sum() starts
             return self._replace(held, empty)
         if not isinstance(other, ConfusionCounts):
-            return NotImplemented
+            summed: Self = self._combine_with_table(operator.add, other)
+            return summed
         others = other._snapshot()
         return self._replace(merge_counts(held, others[0]), merge_counts(empty, others[1]))
 
@@ -355,6 +358,27 @@ class ConfusionCounts(State, Generic[ArrayT]):
 
     def __radd__(self, other: object) -> Self:
         return self.__add__(other)
+
+    def __sub__(self, other: object) -> Any:
+        return self._combine_with_table(operator.sub, other)
+
+    def __rsub__(self, other: object) -> Any:
+        return self._combine_with_table(lambda a, b: b - a, other)
+
+    def _combine_with_table(self, combine: Callable[[Any, Any], Any], other: object) -> Any:
+        """Return a pandas DataFrame of the counts and another DataFrame, aligned by labels; NotImplemented for others.
+
+        Raises ValueError if it has other labels than the counts.
+        """
+        if _columns.library_name(other) != "pandas":
+            return NotImplemented
+        table: Any = self.to_pandas()
+        given: Any = other
+        for axis, index, labels in (("rows", given.index, table.index), ("columns", given.columns, table.columns)):
+            if len(index) != len(labels) or not labels.isin(index).all():
+                wanted, came = (_class_order.format_labels(list(one)) for one in (labels, index))
+                validate.refuse("the table", f"{axis} with the labels of the counts, {wanted}", came)
+        return combine(table, given.reindex(index=table.index, columns=table.columns))
 
     def _replace(self, held: CountsState, empty: CountsState) -> Self:
         """Return new counts with these states."""

@@ -378,3 +378,58 @@ def test_a_table_is_no_paired_sample():
     with pytest.raises(TypeError, match=r"got a table of 2 x 2; uncertainty\.bowker takes it"):
         uncertainty.mcnemar([[10, 2], [5, 9]])
     assert uncertainty.bowker([[10, 2], [5, 9]]).statistic == pytest.approx((2 - 5) ** 2 / (2 + 5))
+
+
+@pytest.mark.parametrize("turned", [WORDS, WORDS[::-1]], ids=["same order", "turned"])
+def test_counts_and_a_table_are_added_by_name(turned):
+    counts = cmfast.ConfusionCounts.from_labels(np.repeat(WORDS, 2), np.tile(WORDS, 2))
+    other = FRAME.loc[turned, turned]
+    by_hand = counts.matrix + FRAME.to_numpy()
+    for found in (counts + other, other + counts):
+        np.testing.assert_array_equal(found.loc[WORDS, WORDS], by_hand)
+        np.testing.assert_array_equal(found, by_hand)
+    np.testing.assert_array_equal((counts - other).loc[WORDS, WORDS], counts.matrix - FRAME.to_numpy())
+    np.testing.assert_array_equal((other - counts).loc[WORDS, WORDS], FRAME.to_numpy() - counts.matrix)
+    for wrong in (other.rename(index={"fox": "cow"}), other.iloc[:2, :2], other.rename(columns={"cat": "cow"})):
+        with pytest.raises(ValueError, match=r"with the labels of the counts, \('cat', 'dog', 'fox'\), got \("):
+            counts + wrong
+        with pytest.raises(ValueError, match=r"with the labels of the counts"):
+            wrong + counts
+    for operation in (lambda: counts * other, lambda: other / counts, lambda: counts + other["cat"]):
+        with pytest.raises(TypeError):
+            operation()
+
+
+def test_sums_in_the_order_of_value_counts_are_doubted():
+    shares = pd.Series(["fox"] * 3 + ["cat"] * 2 + ["dog"]).value_counts()
+    bare = 100 * FRAME.to_numpy()
+    for M in (bare, pd.DataFrame(bare), bare.tolist()):
+        for call in (
+            lambda M, s: cmfast.ipf(M, s, [2.0, 2.0, 2.0]),
+            lambda M, s: cmfast.ras(M, [2.0, 2.0, 2.0], s),
+            lambda M, s: cmfast.support(M, s, s),
+            lambda M, s: cmfast.estimate_for_target(M, class_shares=s / 6),
+        ):
+            with pytest.warns(
+                cmfast.DiagnosticWarning, match=r"sorted by size.*\('fox', 'cat', 'dog'\); give .*sort_i"
+            ):
+                call(M, shares)
+            call(M, shares.sort_index())
+            call(M, shares.to_numpy())
+            call(M, pd.Series([1.0, 2.0, 3.0], ["low", "mid", "high"]))  # an order of its own
+            call(M, pd.Series([2.0, 2.0, 2.0], ["low", "mid", "high"]))
+
+
+def test_sums_of_other_labels_are_refused():
+    sums = pd.Series([1.0, 2.0, 3.0], ["cat", "cow", "fox"])
+    for call in (
+        lambda: cmfast.ipf(FRAME, sums, [2.0, 2.0, 2.0]),
+        lambda: cmfast.ipf(FRAME, [2.0, 2.0, 2.0], sums),
+        lambda: cmfast.estimate_for_target(COUNTS, class_shares=sums),
+    ):
+        with pytest.raises(ValueError, match=r"the same labels.*\('cat', 'dog', 'fox'\) and \('cat', 'cow', 'fox'\)"):
+            call()
+    turned = pd.DataFrame(100 * FRAME.to_numpy(), WORDS, WORDS[::-1])  # rows and columns in two orders
+    cmfast.ipf(turned, pd.Series([1.0, 2.0, 3.0], WORDS), pd.Series([1.0, 2.0, 3.0], WORDS[::-1]).to_numpy())
+    with pytest.raises(ValueError, match=r"M and row_sums must have the same index"):
+        cmfast.ipf(turned, pd.Series([1.0, 2.0, 3.0], WORDS[::-1]), [2.0, 2.0, 2.0])
