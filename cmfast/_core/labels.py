@@ -383,13 +383,18 @@ def _order_labels(known: list[Any], true: set[Any], predicted: set[Any]) -> list
     Warns if truths and predictions are several texts each and share none.
     """
     every = true | predicted
-    text = any(isinstance(label, str | bytes) for label in every)
-    if text and min(len(true), len(predicted)) > 1 and true.isdisjoint(predicted):
-        numbers = f"{len(true)} and {len(predicted)}"
-        failures.warn_diagnostic(
-            f"y_true and y_pred have no label in common, of {numbers}; are they of the same classes?"
-        )
+    if any(isinstance(label, str | bytes) for label in every) and true.isdisjoint(predicted):
+        warn_of_disjoint("y_pred", len(true), len(predicted))
     return [*(label for label in known if label in every), *sorted(every.difference(known))]
+
+
+def warn_of_disjoint(name: str, n_true: int, n_predicted: int) -> None:
+    """Warn that the truth and the predictions `name` share none of their text labels, if both have several."""
+    if min(n_true, n_predicted) > 1:
+        numbers = f"{n_true} and {n_predicted}"
+        failures.warn_diagnostic(
+            f"y_true and {name} have no label in common, of {numbers}; are they of the same classes?"
+        )
 
 
 def _known_order(y_true: _text_codes.Coded, y_pred: _text_codes.Coded) -> list[Any]:

@@ -188,6 +188,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         """
         counts = cls(labels=labels, n_classes=n_classes)
         counts._update(y_true, y_pred, sample_weight, groups, ignore_index, whole_floats=whole_floats)
+        counts._held = _count_samples.warn_of_disjoint_labels(counts._held)
         if labels is not None and sample_weight is ignore_index is None and len(y_true):
             warn_if_none_occurs(
                 counts.matrix, counts.labels, lambda: encode_labels("y_true", y_true, dates=True, floats=True).values

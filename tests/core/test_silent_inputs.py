@@ -433,3 +433,42 @@ def test_sums_of_other_labels_are_refused():
     cmfast.ipf(turned, pd.Series([1.0, 2.0, 3.0], WORDS), pd.Series([1.0, 2.0, 3.0], WORDS[::-1]).to_numpy())
     with pytest.raises(ValueError, match=r"M and row_sums must have the same index"):
         cmfast.ipf(turned, pd.Series([1.0, 2.0, 3.0], WORDS[::-1]), [2.0, 2.0, 2.0])
+
+
+TRUTH, OTHER, THIRD = ["a", "b"] * 10, ["c", "d"] * 10, ["d", "c"] * 10
+TABLE = pd.DataFrame({"y": TRUTH, "p": OTHER, "g": [0, 1] * 10})
+WITHOUT_A_COMMON_LABEL = {
+    "confusion_matrix": lambda: cmfast.confusion_matrix(TRUTH, OTHER),
+    "ConfusionCounts": lambda: cmfast.ConfusionCounts.from_labels(TRUTH, OTHER).compute("accuracy"),
+    "categorical": lambda: cmfast.ConfusionCounts.from_labels(TABLE.y.astype("category"), TABLE.p.astype("category")),
+    "columns": lambda: cmfast.ConfusionCounts.from_labels(TABLE, y_true="y", y_pred="p"),
+    "by": lambda: cmfast.by(TABLE, "g", y_true="y", y_pred="p").table("accuracy"),
+    "from_labels": lambda: metrics.from_labels(TRUTH, OTHER, "accuracy"),
+    "interval": lambda: uncertainty.interval(TRUTH, OTHER, "accuracy", method="wilson"),
+    "compare": lambda: uncertainty.compare(TRUTH, OTHER, THIRD, "accuracy", n_resamples=20),
+    "compare right": lambda: uncertainty.compare(TRUTH, TRUTH, OTHER, "accuracy", n_resamples=20),
+    "mcnemar": lambda: uncertainty.mcnemar(TRUTH, OTHER, THIRD),
+    "equivalence": lambda: uncertainty.equivalence(TRUTH, OTHER, THIRD, "accuracy", margin=0.1),
+    "paired_counts": lambda: uncertainty.paired_counts(TRUTH, OTHER, THIRD),
+    "report": lambda: cmfast.report(TRUTH, OTHER, n_resamples=20),
+    "report of two": lambda: cmfast.report(TRUTH, {"new": OTHER, "old": THIRD}, n_resamples=20),
+    "display": lambda: cmfast.display.ConfusionDisplay.from_predictions(TRUTH, OTHER),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_A_COMMON_LABEL)
+def test_labels_without_one_in_common_are_said_once(name):
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        WITHOUT_A_COMMON_LABEL[name]()
+    texts = [str(one.message) for one in said if "no label in common, of 2 and 2" in str(one.message)]
+    assert len(texts) == 1
+    assert "y_true and y_" in texts[0]
+
+
+def test_labels_with_one_in_common_are_not_doubted():
+    for y, p in ((TRUTH, ["a", "c"] * 10), (TRUTH, ["c"] * 20), (["a"] * 20, OTHER)):
+        counts = cmfast.ConfusionCounts.from_labels(y, p)
+        cmfast.ConfusionCounts.from_labels(TRUTH, OTHER, labels=["a", "b", "c", "d"])  # listed, so meant
+        uncertainty.mcnemar(y, p, y)
+        counts.compute("accuracy")
