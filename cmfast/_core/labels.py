@@ -13,6 +13,7 @@ import numpy as np
 from cmfast._core import caller, dispatch, failures, lazy, validate
 from cmfast._core.adapters import _columns, _text_codes, adapter, read_only
 from cmfast._core.sparse import is_sparse
+from cmfast._core.usual_options import NAMES_BY_INDEX
 from cmfast.kernels.loading import load
 from cmfast.kernels.shared import counting
 
@@ -219,6 +220,15 @@ def _get_2d_arrays(labels: Sequence[Any]) -> list[Any]:
     return arrays if len(shapes) == 1 and len(shapes.pop()) == 2 else []
 
 
+def advise_on_names(listed: str, found: str) -> str:
+    """Return the end of a message where `labels` of the kind `listed` may name classes that are `found` as integers."""
+    if listed != "strings" or found != "integers":
+        return ""
+    if caller.name().startswith("display."):
+        return "; display_labels= takes the names of classes"
+    return f"; {NAMES_BY_INDEX}"
+
+
 def check_listed(names: Any, n_classes: int | None, kind: str) -> list[Any]:
     """Validate the option `labels` (unique, of the kind of y_true) and return it as a list; reads its values."""
     if n_classes is not None:
@@ -226,8 +236,10 @@ def check_listed(names: Any, n_classes: int | None, kind: str) -> list[Any]:
     shape = dispatch.shape_of(names)
     if len(shape) != 1 or shape[0] == 0:
         validate.refuse("labels", "of shape (C,) with at least one label", f"shape {shape}")
-    if KINDS.get(adapter(names).dtype(names).kind) != KINDS[kind]:
-        validate.refuse("labels", f"{KINDS[kind]} as y_true", validate.describe_dtype(names), TypeError)
+    listed = KINDS.get(adapter(names).dtype(names).kind, "")
+    if listed != KINDS[kind]:
+        given = f"{validate.describe_dtype(names)}{advise_on_names(listed, KINDS[kind])}"
+        validate.refuse("labels", f"{KINDS[kind]} as y_true", given, TypeError)
     values = list_values(names)
     value, times = Counter(values).most_common(1)[0]
     if times > 1:

@@ -40,6 +40,7 @@ RENAMED = {
     "y_score": ("y_prob", "y_proba", "probas_pred", "y_scores", "y_pred", "preds", "scores"),
     "y_true": ("target", "y_test", "labels_true"),
 }
+NAMES_BY_INDEX = "to name classes 0, 1, ..., give numpy.array(names)[y_true] and numpy.array(names)[y_pred]"
 # By the name elsewhere: a parameter here, and what a function with this parameter wants instead.
 USUAL_OPTIONS = {
     "alpha": {"confidence_level": "pass confidence_level=1 - alpha"},
@@ -48,13 +49,32 @@ USUAL_OPTIONS = {
     "figsize": {"ax": "pass ax=, the axes of a figure of that size"},
     "groups": {"keys": "the names of the columns of groups are the second argument"},
     "include_values": {"text": 'text="none" leaves the values out'},
-    "labels": {"average_over": "average_over= takes the indices of the classes to average over"},
+    "labels": {
+        "average_over": "average_over= takes the indices of the classes to average over",
+        "names": "count with them first, by ConfusionCounts.from_labels or uncertainty.paired_counts, and give the "
+        "counts",
+    },
     "multi_class": {
         "y_score": "labels are of two classes; for class k against all others pass y_true == k and the scores of k"
     },
     "task": {"y_true": "leave it out: two classes and more are counted alike"},
     "threshold": {"y_pred": "compare scores with it first: y_pred=y_score > threshold"},
     "zero_division": {"undefined": "undefined= says what a 0/0 gives"},
+}
+_NAMES = ("class_names", "classes", "display_labels", "label_names", "target_names")  # names of classes
+for _name in _NAMES:
+    if _name != "display_labels":
+        USUAL_OPTIONS[_name] = {"display_labels": "it is called display_labels="}
+    USUAL_OPTIONS.setdefault(_name, {})["labels"] = f"labels= lists the labels in order; {NAMES_BY_INDEX}"
+    USUAL_OPTIONS[_name]["pos_label"] = NAMES_BY_INDEX
+_WHERE_MADE = "give it where the display is made: from_matrix(counts, display_labels=names)"
+# By function: what to do instead of giving it names of classes.
+INSTEAD_OF_NAMES = {
+    "ConfusionCounts.plot": "counts have labels of their own; display.ConfusionDisplay.from_matrix(counts, "
+    "display_labels=names).plot() shows others",
+    "ConfusionCounts.classification_report": "counts have labels of their own; metrics.classification_report("
+    "counts.matrix, display_labels=names) shows others",
+    "display.ConfusionDisplay.plot": _WHERE_MADE,
 }
 # By function: what to do instead of giving a value without its name.
 USUAL_ARGUMENTS = {
@@ -153,5 +173,7 @@ def describe_unknown_option(option: str, parameters: Collection[str]) -> str:
 
 def suggest_option(option: str, parameters: Collection[str]) -> str:
     """Return ``; it is called x=`` for the one of `parameters` that an unknown option means; "" if none is known."""
+    if option in ("labels", *_NAMES) and (cure := INSTEAD_OF_NAMES.get(caller.name())) is not None:
+        return f"; {cure}"
     cure = next((cure for own, cure in USUAL_OPTIONS.get(option, {}).items() if own in parameters), None)
     return f"; {cure}" if cure else validate.suggest_name(option, parameters)

@@ -473,7 +473,9 @@ class ConfusionCounts(State, Generic[ArrayT]):
         """Return metrics of the state `held`, and all its class labels, in the order of values per class."""
         check_options(**options)
         held, place = _choose_positive(held, names, pos_label)
-        axis, options = held.axis, {**options, "pos_label": place}
+        axis = held.axis
+        if _plan.is_binary(_plan.resolve_names(names)):
+            options = {**options, "pos_label": place}
         if average_over is not None:
             if not isinstance(average_over, list | tuple | np.ndarray):
                 validate.refuse("average_over", "a list of labels", validate.format_value(average_over), TypeError)
@@ -858,7 +860,7 @@ def _choose_positive(held: CountsState, names: Any, pos_label: Label | None) -> 
     """Return counts for the metrics `names`, and the position of the positive class; warn of labels and their order."""
     _count_samples.warn_of_disjoint_labels(held)
     positive = 1
-    if _plan.is_binary(_plan.resolve_names(names)):
+    if _plan.is_binary(_plan.resolve_names(names, pos_label=pos_label)):
         held, positive = prepare_binary(held, positive if pos_label is None else 0)
     axis = held.axis
     _count_samples.warn_of_order([axis], names)

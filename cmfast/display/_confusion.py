@@ -225,7 +225,13 @@ class ConfusionDisplay:
         if isinstance(estimator, type) or not callable(getattr(estimator, "predict", None)):
             validate.refuse("estimator", "an object with a method predict", type(estimator).__name__, TypeError)
         options: dict[str, Any] = {"labels": labels, "sample_weight": sample_weight, "normalize": normalize}
-        options |= {"display_labels": display_labels, "order": order, "groups": groups, "on_failure": on_failure, "ax": ax}
+        options |= {
+            "display_labels": display_labels,
+            "order": order,
+            "groups": groups,
+            "on_failure": on_failure,
+            "ax": ax,
+        }
         return cls.from_predictions(y, estimator.predict(X), **options)
 
     def plot(

@@ -224,7 +224,7 @@ def compare_many(
     if isinstance(rng, np.random.Generator):
         rng = int(rng.integers(2**63))
     options = CompareOptions(method, test, confidence_level, n_resamples, rng, undefined, pos_label, num_threads)
-    wanted = _plan.resolve_names(names)
+    wanted = _plan.resolve_names(names, pos_label=pos_label)
     warn_of_order([T._held.axis for T in counts_by_pair.values()], names)
     found = {pair: compare_pair(T, wanted, options) for pair, T in counts_by_pair.items()}
     out = []

@@ -9,6 +9,7 @@ import numpy as np
 
 from cmfast._core import axis_names, frames, lazy, table_columns, validate
 from cmfast.confusion_counts import ConfusionCounts
+from cmfast.metrics import _plan
 from cmfast.uncertainty._paired_counts import PairedCounts, paired_counts
 from cmfast.uncertainty._results import Interval, Intervals, Posterior
 
@@ -43,7 +44,8 @@ def accept_labels(function: Callable[..., R]) -> Callable[..., R]:
         counts = given[0] if given else None
         if isinstance(counts, ConfusionCounts):
             names = given[1] if len(given) > 1 else None
-            M, options["pos_label"], axes = counts._take_for(names, options.get("pos_label"))
+            M, positive, axes = counts._take_for(names, options.get("pos_label"))
+            options["pos_label"] = positive if _plan.is_binary(_plan.resolve_names(names)) else None
             if options.get("clusters") or options.get("strata") is not None:  # the groups are summed
                 axes.pop("group", None)
             out: R = _name_entries(function(M, *given[1:], **options), axes)

@@ -241,7 +241,7 @@ def interval(
         validate.refuse("names", f"left out with of={of!r}", validate.format_value(names))
     method = _resolve_method(method, of, scheme, n)
     confidence_level = validate.share("confidence_level", confidence_level)
-    wanted = _plan.resolve_names(names)
+    wanted = _plan.resolve_names(names, pos_label=pos_label)
     n_resamples = validate.count("n_resamples", n_resamples)
     generator = validate.generator(rng)
     options = _validate_options(n, undefined, pos_label, on_failure, num_threads)
@@ -423,7 +423,7 @@ def posterior(
     (0.89, 0.92)
     """
     del ignore_index  # read where labels are counted, before this call
-    wanted = _plan.resolve_names(names)
+    wanted = _plan.resolve_names(names, pos_label=pos_label)
     n_resamples = validate.count("n_resamples", n_resamples)
     generator = validate.generator(rng)
     options = _validate_options(n, undefined, pos_label, on_failure, num_threads)
@@ -530,7 +530,8 @@ def _compute_normal_intervals(
 ) -> list[Interval]:
     """Return estimate +- z standard errors of each metric."""
     values = _evaluate_metrics(M, names, {**options, "on_failure": "ignore"})
-    errors = standard_error(M, names, fixed=fixed, **options)  # type: ignore[call-overload]
+    given = options if _plan.is_binary(names) else {**options, "pos_label": None}
+    errors = standard_error(M, names, fixed=fixed, **given)  # type: ignore[call-overload]
     z = NormalDist().inv_cdf(0.5 + confidence_level / 2)
     return [normal_interval(values[name], errors[name], z) for name in names]
 

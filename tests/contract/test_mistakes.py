@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import cmfast
-from cmfast import metrics, uncertainty
+from cmfast import display, metrics, uncertainty
 
 pd = pytest.importorskip("pandas")
 
@@ -176,3 +176,26 @@ def test_what_newcomers_type_elsewhere_is_answered(call, text):
 def test_there_are_ten_of_each():
     assert len(MISTAKES) == 7
     assert all(len(some) >= 10 for some in MISTAKES.values())
+
+
+NAMES = ["cat", "dog", "fox"]
+NAMED = {
+    "confusion_matrix": lambda: cmfast.confusion_matrix(Y, P, labels=NAMES),
+    "from_labels": lambda: metrics.from_labels(Y, P, "f1", labels=NAMES),
+    "ConfusionCounts": lambda: cmfast.ConfusionCounts.from_labels(Y, P, labels=NAMES),
+    "by": lambda: cmfast.by(FRAME, "site", y_true="truth", y_pred="guess", labels=NAMES),
+    "report": lambda: cmfast.report(Y, P, labels=NAMES),
+    "paired_counts": lambda: uncertainty.paired_counts(Y, P, P, labels=NAMES),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_names_of_integer_labels_are_answered_by_names_of_samples(name):
+    with pytest.raises(TypeError, match=r"to name classes 0, 1, \.\.\., give numpy\.array\(names\)\[y_true\] and "):
+        NAMED[name]()
+    counts = cmfast.ConfusionCounts.from_labels(np.array(NAMES)[Y], np.array(NAMES)[P])  # as the message says
+    assert counts.labels == tuple(NAMES)
+    with pytest.raises(TypeError, match=r"display_labels= takes the names of classes$"):
+        display.ConfusionDisplay.from_predictions(Y, P, labels=NAMES)
+    with pytest.raises(TypeError, match=r"must be integers, as labels, got strings, \('a', 'b', 'c'\)$"):
+        cmfast.ConfusionCounts.from_labels(TEXT, TEXT, labels=[0, 1, 2])

@@ -472,3 +472,46 @@ def test_labels_with_one_in_common_are_not_doubted():
         cmfast.ConfusionCounts.from_labels(TRUTH, OTHER, labels=["a", "b", "c", "d"])  # listed, so meant
         uncertainty.mcnemar(y, p, y)
         counts.compute("accuracy")
+
+
+PAIR = np.array([[5, 2], [1, 9]])
+BITS, OTHER_BITS = [0, 1, 1, 0, 1, 0, 1, 1] * 3, [0, 1, 0, 0, 1, 1, 1, 1] * 3
+OF_TWO = cmfast.ConfusionCounts.from_labels(BITS, OTHER_BITS)
+FEW = {"n_resamples": 20}
+WITH_A_POSITIVE_CLASS = {
+    "compute": lambda name, k: metrics.compute(PAIR, name, pos_label=k),
+    "from_labels": lambda name, k: metrics.from_labels(BITS, OTHER_BITS, name, pos_label=k),
+    "counts": lambda name, k: OF_TWO.compute(name, pos_label=k),
+    "table": lambda name, k: OF_TWO.table([name], pos_label=k),
+    "interval": lambda name, k: uncertainty.interval(PAIR, name, method="normal", pos_label=k),
+    "interval of counts": lambda name, k: OF_TWO.interval(name, method="normal", pos_label=k),
+    "posterior": lambda name, k: uncertainty.posterior(PAIR, name, pos_label=k, **FEW),
+    "standard_error": lambda name, k: uncertainty.standard_error(PAIR, name, pos_label=k),
+    "compare": lambda name, k: uncertainty.compare(BITS, OTHER_BITS, BITS, name, pos_label=k, method="delta", **FEW),
+    "equivalence": lambda name, k: uncertainty.equivalence(BITS, OTHER_BITS, BITS, name, 0.1, pos_label=k),
+}
+
+
+@pytest.mark.parametrize("call", WITH_A_POSITIVE_CLASS.values(), ids=WITH_A_POSITIVE_CLASS)
+def test_a_positive_class_that_no_metric_has_is_refused(call):
+    warnings.simplefilter("ignore")  # the samples are few
+    for name in ("f1", "f1_macro", "fbeta_2", "fbeta_2_weighted"):
+        binary = f"{name.removesuffix('_macro').removesuffix('_weighted')}_binary"
+        with pytest.raises(
+            ValueError, match=rf"pos_label must be left out for {name}, got 1; '{binary}' is of the pos"
+        ):
+            call(name, 1)
+        call(name, None)
+        call(binary, 0)
+    with pytest.raises(ValueError, match=r"pos_label must be left out for accuracy, got 1$"):
+        call("accuracy", 1)
+
+
+def test_a_positive_class_beside_other_metrics_is_taken():
+    found = metrics.compute(PAIR, ["f1", "f1_binary"], pos_label=0)
+    assert found["f1_binary"] == found["f1"][0]
+    with pytest.raises(ValueError, match='pos_label must be left out without average="binary", got 1'):
+        metrics.f1(PAIR, pos_label=1)
+    assert metrics.f1(PAIR, average="binary", pos_label=0) == found["f1_binary"]
+    with pytest.raises(ValueError, match=r"for 71 metrics without a positive class, first accuracy"):
+        metrics.compute(PAIR, pos_label=1)
