@@ -77,7 +77,14 @@ INSTEAD_OF_NAMES = {
     "display.ConfusionDisplay.plot": _WHERE_MADE,
 }
 # By function: what to do instead of giving a value without its name.
+_OF_ONE_TABLE = (
+    "it tests one square table: count two columns of labels first, by confusion_matrix(first, second), and give that"
+)
 USUAL_ARGUMENTS = {
+    "uncertainty.compare_many": 'it takes a dict of pairs: compare_many({("a", "b"): paired_counts(y_true, a, b)}, '
+    "names)",
+    "uncertainty.bowker": _OF_ONE_TABLE,
+    "uncertainty.stuart_maxwell": _OF_ONE_TABLE,
     "ConfusionCounts": "it holds counts of labels and takes no matrix: from_labels(y_true, y_pred) counts labels, and "
     "labels= and n_classes= are given by name",
 }
@@ -154,6 +161,8 @@ def _show_call(by_place: list[str], parameters: list[Parameter]) -> str:
 def _refuse_twice_or_missing(parameters: list[Parameter], placed: list[str], options: Collection[str]) -> None:
     """Raise TypeError for an argument that is given twice, or required and not given."""
     for name in placed:
+        if name in options and caller.name() in USUAL_ARGUMENTS:
+            validate.fail(USUAL_ARGUMENTS[caller.name()], TypeError)
         if name in options and next(p for p in parameters if p.name == name).kind in BY_NAME:
             validate.fail(f"{name} is given twice, by its place and by its name", TypeError)
     for p in parameters:

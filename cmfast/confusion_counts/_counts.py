@@ -28,6 +28,7 @@ from cmfast._core.annotations import (
 )
 from cmfast._core.labels import warn_if_none_occurs
 from cmfast._core.locking import ObjectLock
+from cmfast._core.usual_names import make_missing_attribute_error
 from cmfast._files.archive import DamagedError, Parts
 from cmfast._files.states import State, class_only, decode_array, encode_array
 from cmfast.confusion_counts import _count_samples, _distributed_sum, _export
@@ -46,6 +47,7 @@ from cmfast.confusion_counts._state import (
 )
 from cmfast.kernels.loading import load
 from cmfast.metrics import MetricName, _plan
+from cmfast.metrics._catalogue import find_form
 from cmfast.metrics._evaluate import check_options
 from cmfast.metrics._names import Names
 
@@ -67,7 +69,15 @@ def _merge_parts(parts: "list[ConfusionCounts[Any]]") -> "ConfusionCounts[Any]":
     return ConfusionCounts.merge(parts)
 
 
-class ConfusionCounts(State, Generic[ArrayT]):
+class _NamesMissing(type):
+    """Metaclass that explains class attributes that counts do not have."""
+
+    def __getattr__(cls, name: str) -> Any:
+        owner = f"type object {cls.__name__!r}"
+        raise _explain_missing(owner, name)
+
+
+class ConfusionCounts(State, Generic[ArrayT], metaclass=_NamesMissing):
     """Confusion counts with labelled classes and optional groups, for streams and distributed data.
 
     :meth:`update` adds samples, and ``a + b`` merges counts exactly: the classes of the sum are the union of both. The
@@ -302,6 +312,13 @@ class ConfusionCounts(State, Generic[ArrayT]):
     def n_samples(self) -> float:
         """Sum of all counts or weights. Synchronises the device."""
         return _sum_matrix(self._held)
+
+    if not TYPE_CHECKING:  # so that type checkers refuse attributes that are none
+
+        def __getattr__(self, name):
+            """Raise AttributeError that says what to call for an attribute of another library."""
+            owner = f"{type(self).__name__!r} object"
+            raise _explain_missing(owner, name)
 
     def __repr__(self) -> str:
         held = self._held
@@ -854,6 +871,15 @@ class ConfusionCounts(State, Generic[ArrayT]):
     def _restore(cls, parts: dict[str, Any]) -> Self:
         """Return counts made of saved parts."""
         return cls()._replace(*parse_parts(parts))
+
+
+def _explain_missing(owner: str, name: str) -> AttributeError:
+    """Return the AttributeError for an attribute that counts, or their class, do not have."""
+    if name.startswith("_"):  # protocols that other libraries look for
+        return AttributeError(f"{owner} has no attribute {name!r}", name=name)
+    known = [known for known in dir(ConfusionCounts) if not known.startswith("_")]
+    is_metric = find_form(name) is not None
+    return make_missing_attribute_error(owner, name, known, is_metric=is_metric)
 
 
 def _choose_positive(held: CountsState, names: Any, pos_label: Label | None) -> tuple[CountsState, int]:

@@ -212,10 +212,11 @@ def compare_many(
     >>> uncertainty.compare_many(pairs, "f1_macro")
     <Comparisons: f1_macro 3 pairs, 2 differ>
     """
-    if not isinstance(counts_by_pair, Mapping):
-        validate.refuse(
-            "counts_by_pair", "a dict of (first, second) to PairedCounts", type(counts_by_pair).__name__, TypeError
-        )
+    given: Any = counts_by_pair
+    if not isinstance(given, Mapping):
+        example = 'as {("a", "b"): paired_counts(y_true, a, b)}'
+        pairs = f"a dict of (first, second) to PairedCounts, {example}"
+        validate.refuse("counts_by_pair", pairs, type(given).__name__, TypeError)
     for pair, T in counts_by_pair.items():
         named: Any = pair
         if not isinstance(named, tuple) or len(named) != 2:

@@ -7,7 +7,8 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
-from cmfast._core import axis_names, frames, lazy, table_columns, validate
+from cmfast._core import axis_names, caller, frames, lazy, table_columns, validate
+from cmfast._core.usual_options import USUAL_ARGUMENTS
 from cmfast.confusion_counts import ConfusionCounts
 from cmfast.metrics import _plan
 from cmfast.uncertainty._paired_counts import PairedCounts, paired_counts
@@ -81,6 +82,8 @@ def accept_pairs_of_labels(*, clusters: bool = False) -> Callable[[Callable[...,
                     validate.refuse("y_b", wanted, repr(given[2]), TypeError)
                 given = (paired_counts(*given[:3], **take_clusters(options), ignore_index=ignored), *given[3:])
             elif len(given) == 2 and not isinstance(given[0], PairedCounts) and _are_labels(*given):
+                if caller.name() in USUAL_ARGUMENTS:  # tests of one table
+                    validate.fail(USUAL_ARGUMENTS[caller.name()], TypeError)
                 validate.refuse(
                     "y_b", "the labels that the second classifier predicts", "y_true and y_a only", TypeError
                 )
