@@ -7,7 +7,7 @@ from typing import Any, get_args, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from cmfast._core import bad_values, dispatch, failures, validate
+from cmfast._core import axis_names, bad_values, dispatch, failures, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import (
     AgreementMethod,
@@ -164,7 +164,7 @@ def compute(
     >>> ratings = [["a", "a", "a"], ["a", "b", "b"], ["b", "b", None]] * 9
     >>> found = agreement.compute(ratings, "krippendorff_alpha")
     >>> found
-    <Agreement: estimate 0.507, low 0.149, high 0.714, n_items 27>
+    <Agreement: krippendorff_alpha 0.507, low 0.149, high 0.714, n_items 27>
     >>> agreement.grade(found.estimate)
     'moderate'
     """
@@ -289,7 +289,7 @@ def from_counts(
     >>> from cmfast import agreement
     >>> counts = [[5, 0], [4, 1], [1, 4], [0, 5], [3, 2]] * 4
     >>> agreement.from_counts(counts, "fleiss_kappa")
-    <Agreement: estimate 0.439, low 0.151, high 0.629, n_items 20>
+    <Agreement: fleiss_kappa 0.439, low 0.151, high 0.629, n_items 20>
     """
     wanted, level = _check_options(names, method, confidence_level, undefined, on_failure)
     for name in wanted:
@@ -402,7 +402,7 @@ def _make_results(names: Any, wanted: list[str], found: list[Any], on_failure: O
     for k, name in enumerate(wanted):
         *fields, carrying = found[RESULTS * k : RESULTS * (k + 1)]
         one = adapter(carrying)
-        out[name] = Agreement(*fields)
+        out[name] = axis_names.name_axes(Agreement(*fields), {}, name)
         few += int((np.asarray(one.to_host(carrying)) < FEW_ITEMS).sum())
         none += int((np.asarray(one.to_host(out[name].standard_error)) == 0.0).sum())
     if validate.on_failure(on_failure) != "ignore":

@@ -34,6 +34,8 @@ class IndexedPlan(NamedTuple):
 
 def is_group(names: object) -> bool:
     """Return whether `names` stands for many metrics: None, "scalars" or "per_class"."""
+    if type(names) is tuple:  # the names of a group that was resolved before
+        return any(names is list_group(group) for group in GROUPS)
     return names is None or (isinstance(names, str) and names in GROUPS)
 
 

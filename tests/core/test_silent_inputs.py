@@ -515,3 +515,17 @@ def test_a_positive_class_beside_other_metrics_is_taken():
     assert metrics.f1(PAIR, average="binary", pos_label=0) == found["f1_binary"]
     with pytest.raises(ValueError, match=r"for 71 metrics without a positive class, first accuracy"):
         metrics.compute(PAIR, pos_label=1)
+
+
+def test_metrics_that_nobody_asked_for_are_not_doubted():
+    rng = np.random.default_rng(3)
+    y = np.array(["a", "b", "c"])[rng.integers(0, 3, 900)]
+    p = np.where(rng.random(900) < 0.7, y, "a")
+    counts = cmfast.ConfusionCounts.from_labels(y, p)
+    metrics.compute(counts)  # with the weighted kappas, as every metric
+    M = [[70, 15, 15], [15, 70, 15], [15, 15, 70]]
+    uncertainty.interval(M, n_resamples=200)
+    with pytest.warns(cmfast.DiagnosticWarning, match="kappa_linear depends on the order"):
+        metrics.compute(counts, "kappa_linear")
+    with pytest.warns(cmfast.DiagnosticWarning, match="min_recall"):
+        uncertainty.interval(M, "min_recall", n_resamples=200)
