@@ -401,7 +401,7 @@ def _order_labels(known: list[Any], true: set[Any], predicted: set[Any]) -> list
 
 
 def warn_of_disjoint(name: str, n_true: int, n_predicted: int) -> None:
-    """Warn that the truth and the predictions `name` share none of their text labels, if both have several."""
+    """Warn that the truth and the predictions `name` have no text label in common, if both have several."""
     if min(n_true, n_predicted) > 1:
         numbers = f"{n_true} and {n_predicted}"
         failures.warn_diagnostic(

@@ -93,7 +93,8 @@ COEFFICIENTS = {
 }
 KAPPAS = ("kappa", "kappas", "cohen", "cohen_kappa", "cohens_kappa", "cohen_kappa_score", "weighted_kappa")
 # Attributes of counts: the names elsewhere and what to do.
-OF_COUNTS = dict.fromkeys(
+OF_COUNTS: dict[str, str] = {}
+OF_COUNTS |= dict.fromkeys(
     ("shape", "sum", "T", "to_numpy", "tolist", "values", "astype", "ndim", "dtype", "trace", "diagonal"),
     "counts.matrix is the array",
 )

@@ -21,7 +21,7 @@ class ConfusionDisplay:
     """Plot of a confusion matrix: a separate colour scale for the diagonal, blank zeros, values in cells that fit them.
 
     Make one by :meth:`from_matrix`, and draw it by :meth:`plot`. As in scikit-learn, :meth:`from_predictions` and
-    :meth:`from_estimator` draw at once.
+    :meth:`from_estimator` draw immediately.
 
     Attributes
     ----------

@@ -226,7 +226,7 @@ def _doubt_order(pd: Any, arrays: dict[str, Any]) -> str | None:
     if not all(_is_default(pd, axis) for axis in axes):
         return None
     for name in _AXES:
-        x = arrays.get(name)
+        x: Any = arrays.get(name)
         if not isinstance(x, pd.Series) or len(x) < 2 or x.index.is_monotonic_increasing:
             continue
         if x.is_monotonic_decreasing and x.iloc[0] != x.iloc[-1]:
