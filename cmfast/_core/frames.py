@@ -62,6 +62,14 @@ def holds_columns(x: Any) -> bool:
     return is_table(x) or is_dask_frame(x) or hasattr(type(x), "__arrow_c_stream__")
 
 
+def is_square_table_of_numbers(x: Any) -> bool:
+    """Whether `x` is a DataFrame of pandas with as many rows as columns, named alike, as counts are."""
+    pd = find_loaded_module("pandas")
+    if pd is None or not isinstance(x, pd.DataFrame) or list(x.index) != list(x.columns):
+        return False
+    return all(getattr(dtype, "kind", "O") in "biuf" for dtype in x.dtypes)
+
+
 def _suggest_table(option: str, frame: Any) -> str:
     """Return the end of a message: how to turn a dict or a lazy table into a table."""
     if is_table(frame):

@@ -13,6 +13,7 @@ import numpy as np
 from cmfast._core import caller, dispatch, failures, lazy, validate
 from cmfast._core.adapters import _columns, _text_codes, adapter, read_only
 from cmfast._core.sparse import is_sparse
+from cmfast._core.usual_options import NAMES_BY_INDEX
 from cmfast.kernels.loading import load
 from cmfast.kernels.shared import counting
 
@@ -219,6 +220,15 @@ def _get_2d_arrays(labels: Sequence[Any]) -> list[Any]:
     return arrays if len(shapes) == 1 and len(shapes.pop()) == 2 else []
 
 
+def advise_on_names(listed: str, found: str) -> str:
+    """Return the end of a message where `labels` of the kind `listed` may name classes that are `found` as integers."""
+    if listed != "strings" or found != "integers":
+        return ""
+    if caller.name().startswith("display."):
+        return "; display_labels= takes the names of classes"
+    return f"; {NAMES_BY_INDEX}"
+
+
 def check_listed(names: Any, n_classes: int | None, kind: str) -> list[Any]:
     """Validate the option `labels` (unique, of the kind of y_true) and return it as a list; reads its values."""
     if n_classes is not None:
@@ -226,8 +236,10 @@ def check_listed(names: Any, n_classes: int | None, kind: str) -> list[Any]:
     shape = dispatch.shape_of(names)
     if len(shape) != 1 or shape[0] == 0:
         validate.refuse("labels", "of shape (C,) with at least one label", f"shape {shape}")
-    if KINDS.get(adapter(names).dtype(names).kind) != KINDS[kind]:
-        validate.refuse("labels", f"{KINDS[kind]} as y_true", validate.describe_dtype(names), TypeError)
+    listed = KINDS.get(adapter(names).dtype(names).kind, "")
+    if listed != KINDS[kind]:
+        given = f"{validate.describe_dtype(names)}{advise_on_names(listed, KINDS[kind])}"
+        validate.refuse("labels", f"{KINDS[kind]} as y_true", given, TypeError)
     values = list_values(names)
     value, times = Counter(values).most_common(1)[0]
     if times > 1:
@@ -383,13 +395,18 @@ def _order_labels(known: list[Any], true: set[Any], predicted: set[Any]) -> list
     Warns if truths and predictions are several texts each and share none.
     """
     every = true | predicted
-    text = any(isinstance(label, str | bytes) for label in every)
-    if text and min(len(true), len(predicted)) > 1 and true.isdisjoint(predicted):
-        numbers = f"{len(true)} and {len(predicted)}"
-        failures.warn_diagnostic(
-            f"y_true and y_pred have no label in common, of {numbers}; are they of the same classes?"
-        )
+    if any(isinstance(label, str | bytes) for label in every) and true.isdisjoint(predicted):
+        warn_of_disjoint("y_pred", len(true), len(predicted))
     return [*(label for label in known if label in every), *sorted(every.difference(known))]
+
+
+def warn_of_disjoint(name: str, n_true: int, n_predicted: int) -> None:
+    """Warn that the truth and the predictions `name` have no text label in common, if both have several."""
+    if min(n_true, n_predicted) > 1:
+        numbers = f"{n_true} and {n_predicted}"
+        failures.warn_diagnostic(
+            f"y_true and {name} have no label in common, of {numbers}; are they of the same classes?"
+        )
 
 
 def _known_order(y_true: _text_codes.Coded, y_pred: _text_codes.Coded) -> list[Any]:

@@ -32,6 +32,12 @@ def get_axes(ax: Any, size: tuple[float, float] | None = None, layout: str = "co
     return load_pyplot().subplots(figsize=size, layout=layout)[1] if ax is None else ax
 
 
+def close_figure(figure: Any) -> None:
+    """Close a figure of pyplot, so that it is not shown; None closes none."""
+    if figure is not None:
+        load_pyplot().close(figure)
+
+
 def is_open(figure: Any) -> bool:
     """Return whether `figure` is one of pyplot's open figures, which a notebook shows after the cell."""
     from matplotlib._pylab_helpers import Gcf  # noqa: TID251  (as IPython does; pyplot would change its current figure)

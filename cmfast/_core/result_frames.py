@@ -28,19 +28,22 @@ def make_frame(columns: Mapping[str, Any], axes: Sequence[str] = ()) -> Any:
 def make_matrix_frame(
     matrix: Any,
     classes: Sequence[Any] | None = None,
+    columns: Sequence[Any] | None = None,
     *,
     axes: tuple[str, str] = ("true", "predicted"),
     groups: Sequence[Any] | None = None,
 ) -> Any:
     """Return a DataFrame of a matrix, or of the matrices of a batch below each other, with named rows and columns.
 
-    `groups` names the matrices of a batch of one axis; default: their indices.
+    `classes` names the rows, and without `columns` these, too. `groups` names the matrices of a batch of one axis;
+    default: their indices.
     """
     import pandas as pd
 
     M = matrix.toarray() if sparse.is_sparse(matrix) else copy_to_host(matrix)
     *batch, R, C = M.shape
-    rows, cols = (range(n) if classes is None else list(classes) for n in (R, C))
+    given = ((classes, R), (classes if columns is None else columns, C))
+    rows, cols = (range(n) if names is None else list(names) for names, n in given)
     index: Any = pd.Index(rows, name=axes[0])
     if batch:
         levels: list[Any] = [*map(range, batch), rows] if groups is None else [list(groups), rows]

@@ -54,7 +54,9 @@ def accept_table(
             except TypeError:
                 if len(given) == second and frames.holds_columns(given[skipped]):
                     wanted = f"{' and '.join(f'{side}=' for side in sides)}, the names of its columns"
-                    validate.fail(f"a table needs {wanted}", TypeError)
+                    cure = "; counts need no counting: metrics.compute(table, names) takes them"
+                    is_counted = frames.is_square_table_of_numbers(given[skipped])
+                    validate.fail(f"a table needs {wanted}{cure if is_counted else ''}", TypeError)
                 refuse_wrong_call(function, given, options)
                 raise
 

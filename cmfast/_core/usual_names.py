@@ -55,6 +55,10 @@ USUAL_NAMES = OF_SCORES | {
     "option_context": "it is called cmfast.config",
     "set_num_threads": "with cmfast.config(num_threads=2): sets it for the calls in a block",
     "errstate": 'with cmfast.config(on_failure="ignore"): sets it for the calls in a block',
+    "plot": "counts.plot() draws counts, display.ConfusionDisplay.from_predictions(y_true, y_pred) labels",
+    "heatmap": "counts.plot() draws counts, display.ConfusionDisplay.from_predictions(y_true, y_pred) labels",
+    "read_csv": "cmfast.by and cmfast.ConfusionCounts.from_labels take a table of pandas, polars or Arrow",
+    "load": "the classes load what they saved: cmfast.ConfusionCounts.load(path)",
     "crosstab": "cmfast.ConfusionCounts.from_labels(y_true, y_pred).to_pandas() is a table with labels",
     "ConfusionMatrix": "it is called cmfast.ConfusionCounts; cmfast.confusion_matrix(y_true, y_pred) counts an array",
     "MulticlassConfusionMatrix": "cmfast.compat.torchmetrics has it",
@@ -71,6 +75,66 @@ USUAL_NAMES = OF_SCORES | {
     "quantile": "it is called conformal.threshold",
     "nonconformity_scores": "it is called conformal.scores",
 }
+
+# Coefficients of agreement: the name elsewhere and the name here.
+COEFFICIENTS = {
+    "fleiss": "fleiss_kappa",
+    "scott": "fleiss_kappa",
+    "scott_pi": "fleiss_kappa",
+    "alpha": "krippendorff_alpha",
+    "krippendorff": "krippendorff_alpha",
+    "krippendorffs_alpha": "krippendorff_alpha",
+    "gwet": "gwet_ac1",
+    "ac1": "gwet_ac1",
+    "ac2": "gwet_ac2",
+    "conger": "conger_kappa",
+    "light": "light_kappa",
+    "lights_kappa": "light_kappa",
+}
+KAPPAS = ("kappa", "kappas", "cohen", "cohen_kappa", "cohens_kappa", "cohen_kappa_score", "weighted_kappa")
+# Attributes of counts: the names elsewhere and what to do.
+OF_COUNTS: dict[str, str] = {}
+OF_COUNTS |= dict.fromkeys(
+    ("shape", "sum", "T", "to_numpy", "tolist", "values", "astype", "ndim", "dtype", "trace", "diagonal"),
+    "counts.matrix is the array",
+)
+OF_COUNTS |= dict.fromkeys(("classes", "classes_", "class_names", "columns", "index", "names"), "it is called labels")
+OF_COUNTS |= dict.fromkeys(("heatmap", "show", "display", "draw"), "counts.plot() draws the matrix")
+OF_COUNTS |= dict.fromkeys(
+    ("from_matrix", "from_array", "from_numpy", "from_frame", "from_dataframe", "from_pandas", "from_counts"),
+    "counts are made of labels, by from_labels(y_true, y_pred); functions take a matrix as it is, as in "
+    "metrics.compute(M, names)",
+)
+OF_COUNTS |= {
+    "from_predictions": "it is called from_labels",
+    "report": "counts.classification_report() reports, cmfast.report(y_true, y_pred) makes a page",
+    "metrics": "counts.compute(names) computes metrics",
+    "score": "counts.compute(names) computes metrics",
+    "normalized": "counts.normalize(method) normalises",
+    "df": "counts.to_pandas() is a table",
+    "to_frame": "counts.to_pandas() is a table",
+    "to_dataframe": "counts.to_pandas() is a table",
+    "estimate_for_target": "cmfast.estimate_for_target(counts, class_shares=...) takes counts",
+    "ipf": "cmfast.ipf(counts) takes counts",
+}
+
+
+def suggest_coefficient(name: str) -> str:
+    """Return the end of a message: the coefficient of agreement that a usual name means; "" for other names."""
+    if name.lower() in KAPPAS:
+        return "; of two raters 'conger_kappa' is Cohen's kappa, of several 'fleiss_kappa' is usual"
+    meant = COEFFICIENTS.get(name.lower())
+    return f"; it is called {meant!r}" if meant else ""
+
+
+def make_missing_attribute_error(owner: str, name: str, known: Collection[str], *, is_metric: bool) -> AttributeError:
+    """Return the AttributeError for an attribute that counts do not have: what to call, or a name nearby."""
+    call = OF_COUNTS.get(name)
+    metric = METRICS.get(name, name if is_metric else None)
+    if metric is not None:
+        call = f'counts.compute("{metric}") computes it'
+    near = f"; {call}" if call else "" if name.startswith("_") else validate.suggest_name(name, known)
+    return AttributeError(f"{owner} has no attribute {name!r}{near}", name=name)
 
 
 def make_missing_name_error(module: str, name: str, known: Collection[str], cure: str = "") -> AttributeError:

@@ -40,6 +40,7 @@ RENAMED = {
     "y_score": ("y_prob", "y_proba", "probas_pred", "y_scores", "y_pred", "preds", "scores"),
     "y_true": ("target", "y_test", "labels_true"),
 }
+NAMES_BY_INDEX = "to name classes 0, 1, ..., give numpy.array(names)[y_true] and numpy.array(names)[y_pred]"
 # By the name elsewhere: a parameter here, and what a function with this parameter wants instead.
 USUAL_OPTIONS = {
     "alpha": {"confidence_level": "pass confidence_level=1 - alpha"},
@@ -48,7 +49,11 @@ USUAL_OPTIONS = {
     "figsize": {"ax": "pass ax=, the axes of a figure of that size"},
     "groups": {"keys": "the names of the columns of groups are the second argument"},
     "include_values": {"text": 'text="none" leaves the values out'},
-    "labels": {"average_over": "average_over= takes the indices of the classes to average over"},
+    "labels": {
+        "average_over": "average_over= takes the indices of the classes to average over",
+        "names": "count with them first, by ConfusionCounts.from_labels or uncertainty.paired_counts, and give the "
+        "counts",
+    },
     "multi_class": {
         "y_score": "labels are of two classes; for class k against all others pass y_true == k and the scores of k"
     },
@@ -56,8 +61,30 @@ USUAL_OPTIONS = {
     "threshold": {"y_pred": "compare scores with it first: y_pred=y_score > threshold"},
     "zero_division": {"undefined": "undefined= says what a 0/0 gives"},
 }
+_NAMES = ("class_names", "classes", "display_labels", "label_names", "target_names")  # names of classes
+for _name in _NAMES:
+    if _name != "display_labels":
+        USUAL_OPTIONS[_name] = {"display_labels": "it is called display_labels="}
+    USUAL_OPTIONS.setdefault(_name, {})["labels"] = f"labels= lists the labels in order; {NAMES_BY_INDEX}"
+    USUAL_OPTIONS[_name]["pos_label"] = NAMES_BY_INDEX
+_WHERE_MADE = "give it where the display is made: from_matrix(counts, display_labels=names)"
+# By function: what to do instead of giving it names of classes.
+INSTEAD_OF_NAMES = {
+    "ConfusionCounts.plot": "counts have labels of their own; display.ConfusionDisplay.from_matrix(counts, "
+    "display_labels=names).plot() shows others",
+    "ConfusionCounts.classification_report": "counts have labels of their own; metrics.classification_report("
+    "counts.matrix, display_labels=names) shows others",
+    "display.ConfusionDisplay.plot": _WHERE_MADE,
+}
 # By function: what to do instead of giving a value without its name.
+_OF_ONE_TABLE = (
+    "it tests one square table: count two columns of labels first, by confusion_matrix(first, second), and give that"
+)
 USUAL_ARGUMENTS = {
+    "uncertainty.compare_many": 'it takes a dict of pairs: compare_many({("a", "b"): paired_counts(y_true, a, b)}, '
+    "names)",
+    "uncertainty.bowker": _OF_ONE_TABLE,
+    "uncertainty.stuart_maxwell": _OF_ONE_TABLE,
     "ConfusionCounts": "it holds counts of labels and takes no matrix: from_labels(y_true, y_pred) counts labels, and "
     "labels= and n_classes= are given by name",
 }
@@ -134,6 +161,8 @@ def _show_call(by_place: list[str], parameters: list[Parameter]) -> str:
 def _refuse_twice_or_missing(parameters: list[Parameter], placed: list[str], options: Collection[str]) -> None:
     """Raise TypeError for an argument that is given twice, or required and not given."""
     for name in placed:
+        if name in options and caller.name() in USUAL_ARGUMENTS:
+            validate.fail(USUAL_ARGUMENTS[caller.name()], TypeError)
         if name in options and next(p for p in parameters if p.name == name).kind in BY_NAME:
             validate.fail(f"{name} is given twice, by its place and by its name", TypeError)
     for p in parameters:
@@ -153,5 +182,7 @@ def describe_unknown_option(option: str, parameters: Collection[str]) -> str:
 
 def suggest_option(option: str, parameters: Collection[str]) -> str:
     """Return ``; it is called x=`` for the one of `parameters` that an unknown option means; "" if none is known."""
+    if option in ("labels", *_NAMES) and (cure := INSTEAD_OF_NAMES.get(caller.name())) is not None:
+        return f"; {cure}"
     cure = next((cure for own, cure in USUAL_OPTIONS.get(option, {}).items() if own in parameters), None)
     return f"; {cure}" if cure else validate.suggest_name(option, parameters)

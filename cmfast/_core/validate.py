@@ -122,8 +122,11 @@ def refuse_labels(name: str, array: Any, wanted: str) -> NoReturn:
 
 
 def labels_of_probabilities(array: Any) -> str:
-    """Return advice for turning probabilities into labels, if floats are in 0..1 and not all whole; else ""."""
+    """Return advice for turning one-hot rows, or floats in 0..1 that are not all whole, into labels; else ""."""
     values = adapter(array).to_host(array)
+    is_one_hot = values.ndim == 2 and values.shape[-1] > 1 and values.size and set(np.unique(values)) == {0.0, 1.0}
+    if is_one_hot and (values.sum(-1) == 1).all():
+        return "as one-hot rows are: .argmax(-1) makes labels of them"
     with np.errstate(invalid="ignore"):
         likely = bool(values.size and values.min() >= 0 and values.max() <= 1 and (values % 1).any())
     cure = "as probabilities are: .argmax(-1) makes labels of a row for each sample, > 0.5 of those of one class"

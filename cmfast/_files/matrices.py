@@ -15,6 +15,7 @@ from cmfast._files import label_columns, points, tables
 from cmfast._files.output import FileError
 from cmfast._files.scratch import Scratch
 
+TRUE_BY_PREDICTED = "true \\ predicted"  # names the first column of a matrix in a csv file
 MATRIX_BLOCK_ROWS = 1 << 13  # table rows per block
 TABLES = (*points.TABLES, *tables.TEXTS)
 
@@ -38,8 +39,31 @@ def open_matrices(path: Path, cells: list[str] | None, *, tick: Tick) -> np.ndar
         tables.require_module("pyarrow", path)
         return _reshape_to_matrices(path, _collect_blocks(_read_arrow_blocks(path, cells, tick)))
     if suffix in tables.TEXTS:
+        if not cells and (counted := read_counted_table(path)) is not None:
+            return counted[1]
         return _reshape_to_matrices(path, _collect_blocks(_read_text_blocks(path, cells, tick)))
     return points.open_array(path, tick=tick)
+
+
+def is_counted_table(path: Path) -> bool:
+    """Whether the first line of a csv file is that of :func:`read_counted_table`."""
+    with path.open("rb") as file:
+        return file.readline(len(TRUE_BY_PREDICTED) + 8).strip(b'\xef\xbb\xbf"').startswith(TRUE_BY_PREDICTED.encode())
+
+
+def read_counted_table(path: Path) -> tuple[list[str], np.ndarray] | None:
+    """Return labels and matrix of a csv file that ``cmfast confusion`` wrote; None for any other file.
+
+    It has a row per true class and a column per predicted class, after a first column of the true labels.
+    """
+    lines = tables.csv_lines(path)
+    names = next(lines)[1]
+    if names[0] != TRUE_BY_PREDICTED:
+        return None
+    M = _parse_rows(path, [(line, row[1:]) for line, row, _ in lines])
+    if len(M) != len(names) - 1:
+        raise FileError(path, f"has {len(M)} rows of true classes, but {len(names) - 1} columns of predicted ones")
+    return names[1:], M
 
 
 def _collect_blocks(blocks: Iterator[np.ndarray]) -> np.ndarray:

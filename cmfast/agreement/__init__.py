@@ -1,8 +1,9 @@
 """Agreement of several raters: kappas, Krippendorff's alpha and Gwet's coefficients, with intervals over items."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
-from cmfast._core.usual_names import make_missing_name_error
+from cmfast._core.annotations import Coefficient
+from cmfast._core.usual_names import COEFFICIENTS, make_missing_name_error
 from cmfast.agreement._coefficients import compute, from_counts
 from cmfast.agreement._grades import grade
 
@@ -12,4 +13,8 @@ if not TYPE_CHECKING:  # so that type checkers refuse names that are none
 
     def __getattr__(name):
         """Raise AttributeError that says what to call for a name of another library."""
-        raise make_missing_name_error(__name__, name, __all__)
+        coefficient = COEFFICIENTS.get(name, name if name in get_args(Coefficient) else None)
+        cure = f'agreement.compute(ratings, "{coefficient}") computes it' if coefficient else ""
+        if name in ("kappa", "weighted_kappa"):
+            cure = 'metrics.kappa(M) is Cohen\'s of two raters, agreement.compute(ratings, "fleiss_kappa") of several'
+        raise make_missing_name_error(__name__, name, __all__, cure)

@@ -7,7 +7,7 @@ from typing import Any, get_args, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from cmfast._core import bad_values, dispatch, failures, validate
+from cmfast._core import axis_names, bad_values, dispatch, failures, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import (
     AgreementMethod,
@@ -20,6 +20,7 @@ from cmfast._core.annotations import (
     Undefined,
 )
 from cmfast._core.lazy import accept_dask_arrays
+from cmfast._core.usual_names import suggest_coefficient
 from cmfast.agreement._ratings import Ratings, adopt_categories, adopt_ratings, refuse_confusion_counts
 from cmfast.agreement._results import Agreement
 from cmfast.kernels.shared.agreement import ALPHA, CONGER, FLEISS, GWET, LIGHT, RESULTS
@@ -93,10 +94,12 @@ def compute(
         Coefficients: "fleiss_kappa", "krippendorff_alpha", "gwet_ac1", "gwet_ac2", "conger_kappa", "light_kappa".
     weights : {"nominal", "ordinal", "linear", "interval", "ratio"} or array, shape (q, q)
         How much two categories disagree: equally, by their order, by the absolute or the squared difference of their
-        values, or by the square of their difference over their sum. Or a symmetric table of nonnegative disagreements
+        values, or by the square of their difference over their sum. Ordered categories of pandas or polars have their
+        positions as values. Or a symmetric table of nonnegative disagreements
         with a zero diagonal, which needs `categories`. "gwet_ac1" always has equal weights.
     categories : sequence, shape (q,), optional
-        All categories, in their order. Default: the values that occur, sorted. Gwet's coefficients depend on the number
+        All categories, in their order. Default: those that all columns of a table declare as ordered, else the values
+        that occur, sorted. Gwet's coefficients depend on the number
         of categories, and "ordinal" on those between two: both need `categories` in a batch, and "ordinal" text does.
     missing : number or str, optional
         Another value that means no rating, such as -1.
@@ -161,7 +164,7 @@ def compute(
     >>> ratings = [["a", "a", "a"], ["a", "b", "b"], ["b", "b", None]] * 9
     >>> found = agreement.compute(ratings, "krippendorff_alpha")
     >>> found
-    <Agreement: estimate 0.507, low 0.149, high 0.714, n_items 27>
+    <Agreement: krippendorff_alpha 0.507, low 0.149, high 0.714, n_items 27>
     >>> agreement.grade(found.estimate)
     'moderate'
     """
@@ -171,8 +174,10 @@ def compute(
     given = adopt_ratings(ratings, categories, missing)
     if categories is None:
         _check_scale(wanted, weights, given)
-    if given.labels is not None and table is None and weights in ("linear", "interval", "ratio"):
-        validate.refuse("ratings", f"numbers with weights={weights!r}", "text")
+    of_values = ("ratio",) if given.is_ordered else ("linear", "interval", "ratio")
+    if given.labels is not None and table is None and weights in of_values:
+        cure = "" if weights == "ratio" else "; ordered categories of pandas count as 0, 1, 2, ..."
+        validate.refuse("ratings", f"numbers with weights={weights!r}", f"text{cure}")
     q = None if given.categories is None else len(given.categories)
     _check_values(weights, table, q, given.categories)
     *found, status = dispatch.call(
@@ -284,7 +289,7 @@ def from_counts(
     >>> from cmfast import agreement
     >>> counts = [[5, 0], [4, 1], [1, 4], [0, 5], [3, 2]] * 4
     >>> agreement.from_counts(counts, "fleiss_kappa")
-    <Agreement: estimate 0.439, low 0.151, high 0.629, n_items 20>
+    <Agreement: fleiss_kappa 0.439, low 0.151, high 0.629, n_items 20>
     """
     wanted, level = _check_options(names, method, confidence_level, undefined, on_failure)
     for name in wanted:
@@ -330,6 +335,9 @@ def _check_options(names: Any, method: Any, level: Any, undefined: Any, on_failu
         validate.refuse("names", "a name or a list of names", validate.format_value(names), TypeError)
     wanted = [names] if isinstance(names, str) else list(names)
     for name in wanted:
+        if isinstance(name, str) and name not in CODES and (near := suggest_coefficient(name)):
+            wanted_names = f"one of {', '.join(map(repr, CODES))}"
+            validate.refuse("names", wanted_names, f"{validate.format_value(name)}{near}")
         validate.choice("names", name, get_args(Coefficient))
     return wanted, level
 
@@ -360,7 +368,7 @@ def _check_scale(wanted: list[str], weights: Any, given: Ratings) -> None:
         if batch and name in OF_THE_SCALE:
             validate.refuse("categories", f"given for {name!r} of a batch, which depends on their number", "None")
     if isinstance(weights, str) and weights == "ordinal":
-        if given.labels is not None:
+        if given.labels is not None and not given.is_ordered:
             validate.refuse("categories", "given in their order for text with weights='ordinal'", "None")
         if batch and set(wanted) - {"krippendorff_alpha"}:
             validate.refuse("categories", "given with weights='ordinal' of a batch", "None")
@@ -394,7 +402,7 @@ def _make_results(names: Any, wanted: list[str], found: list[Any], on_failure: O
     for k, name in enumerate(wanted):
         *fields, carrying = found[RESULTS * k : RESULTS * (k + 1)]
         one = adapter(carrying)
-        out[name] = Agreement(*fields)
+        out[name] = axis_names.name_axes(Agreement(*fields), {}, name)
         few += int((np.asarray(one.to_host(carrying)) < FEW_ITEMS).sum())
         none += int((np.asarray(one.to_host(out[name].standard_error)) == 0.0).sum())
     if validate.on_failure(on_failure) != "ignore":

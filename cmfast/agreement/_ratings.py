@@ -22,6 +22,8 @@ class Ratings(NamedTuple):
     categories: np.ndarray | None
     missing: Any
     labels: list[Any] | None = None
+    is_ordered: bool = False
+    """Whether the labels are ordered categories, so that their positions are values."""
 
     def explain(self, weights: Any, index: tuple[int, ...]) -> str:
         """Return a text that names the first bad rating of the element at `index` of the batch."""
@@ -52,11 +54,27 @@ def refuse_confusion_counts(name: str, given: Any, wanted: str) -> None:
 def adopt_ratings(ratings: Any, categories: Any, missing: Any) -> Ratings:
     """Return validated ratings as numbers; warn of so few rows that they may be raters."""
     refuse_confusion_counts("ratings", ratings, "a row per item and a column per rater")
-    found = _adopt(ratings, categories, missing)
+    order = _list_ordered_categories(ratings) if categories is None else None
+    found = _adopt(ratings, categories if order is None else order, missing)
+    if order is not None and found.labels is not None:
+        found = found._replace(is_ordered=True)
     n, m = dispatch.shape_of(found.values)[-2:]
     if 0 < n * MANY_RATERS < m:
         failures.warn_diagnostic(f"{n:,} items and {m:,} raters; items come first, so transpose if rows are raters")
     return found
+
+
+def _list_ordered_categories(ratings: Any) -> list[Any] | None:
+    """Return the categories of a table whose columns all declare the same texts in order; None for other ratings."""
+    if not _is_table(ratings):
+        return None
+    dtypes = [ratings[name].dtype for name in ratings.columns]
+    ordered = [getattr(dtype, "ordered", type(dtype).__name__ == "Enum") for dtype in dtypes]
+    if not dtypes or not all(ordered):
+        return None
+    orders = [list(dtype.categories) for dtype in dtypes]
+    is_text = all(isinstance(category, str) for category in orders[0])
+    return orders[0] if is_text and orders.count(orders[0]) == len(orders) else None
 
 
 def _adopt(ratings: Any, categories: Any, missing: Any) -> Ratings:

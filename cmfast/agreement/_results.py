@@ -4,7 +4,7 @@ from typing import Any, Generic, NamedTuple
 
 import numpy as np
 
-from cmfast._core import plotting, result_frames, result_repr
+from cmfast._core import axis_names, plotting, result_frames, result_repr
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import ArrayT
 
@@ -39,7 +39,8 @@ class Agreement(NamedTuple, Generic[ArrayT]):
 
     def _parts(self) -> dict[str, str]:
         """Return the parts that the repr shows, by name."""
-        parts = {name: result_repr.format_values(getattr(self, name)) for name in ("estimate", "low", "high")}
+        parts = {axis_names.get_metric(self) or "estimate": result_repr.format_values(self.estimate)}
+        parts |= {name: result_repr.format_values(getattr(self, name)) for name in ("low", "high")}
         return parts | {"n_items": result_repr.format_values(self.n_items, ",")}
 
     def explain(self) -> str:
@@ -71,7 +72,11 @@ class Agreement(NamedTuple, Generic[ArrayT]):
             Axes of the plot; the figure is not shown.
         """
         estimate, low, high = (np.asarray(adapter(x).to_host(x), np.float64) for x in self[:3])
-        names = [",".join(map(str, index)) for index in np.ndindex(estimate.shape)]
+        metric = axis_names.get_metric(self)
+        names = [
+            f"{metric} [{','.join(map(str, index))}]".removesuffix(" []").lstrip()
+            for index in np.ndindex(estimate.shape)
+        ]
         ax = plotting.make_forest_axes(ax, estimate.size)
         plotting.draw_forest(ax, names, estimate.ravel(), low.ravel(), high.ravel())
         return ax

@@ -93,7 +93,7 @@ def warn_of_disjoint_labels(total: np.ndarray) -> None:
     occurs = [total.any(axis=axes) for axes in ((0, 2), (0, 1))]
     if min(found.sum() for found in occurs) > 1 and not (occurs[0] & occurs[1]).any():
         numbers = " and ".join(str(int(found.sum())) for found in occurs)
-        what = f"truth and prediction have no label in common, of {numbers}; are they of the same classes?"
+        what = f"y_true and y_pred have no label in common, of {numbers}; are they of the same classes?"
         warnings.warn(what, cmfast.DiagnosticWarning, stacklevel=2)
 
 

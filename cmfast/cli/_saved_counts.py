@@ -5,13 +5,22 @@ from pathlib import Path
 from typing import Any
 
 import cmfast
-from cmfast._files import states, tables
+from cmfast._files import matrices, states, tables
 from cmfast._files.archive import DamagedError
 from cmfast._files.output import FileError, describe_os_error
 from cmfast._files.states import State
 
 COUNTS = (".json", ".npz")  # suffixes of counts that were saved
 KINDS = (("booleans", bool), ("integers", int), ("floats", float))
+
+
+def are_counts(source: object) -> bool:
+    """Whether a source has the suffix of saved counts, or is a csv file that ``cmfast confusion`` wrote."""
+    if getattr(source, "suffix", "").lower() in COUNTS:
+        return True
+    if not isinstance(source, Path) or source.suffix.lower() != ".csv" or not source.is_file():
+        return False
+    return matrices.is_counted_table(source)
 
 
 def read_counts(path: Path, *classes: type[State]) -> Any:
@@ -33,6 +42,14 @@ def read_counts(path: Path, *classes: type[State]) -> Any:
 
 def _facts(path: Path) -> dict[str, Any] | None:
     """Convert JSON of ``cmfast confusion`` to that of ConfusionCounts; return None for anything else."""
+    if path.suffix.lower() == ".csv" and (counted := matrices.read_counted_table(path)) is not None:
+        labels, M = counted
+        if M.dtype.kind != "i":
+            raise FileError(path, "holds a matrix that is normalised, which does not add up")
+        are_integers = all(label.removeprefix("-").isdecimal() for label in labels)
+        known = [int(label) for label in labels] if are_integers else labels
+        head = {"class": "ConfusionCounts", "format": states.FORMAT, "classes": _axis(known)}
+        return head | {"matrix": _array(M.tolist())}
     if path.suffix.lower() != ".json":
         return None
     try:

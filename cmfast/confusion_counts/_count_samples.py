@@ -201,18 +201,22 @@ def _count_labels(
     return CountsState(axis, held.keys, adapter(held.matrix).scatter(held.matrix, shape, source, target), held.most)
 
 
-def warn_of_disjoint_labels(held: CountsState) -> None:
-    """Warn if inferred text labels of truth and prediction, several each, have no label in common."""
-    if held.matrix is None or held.axis.source != FOUND or held.axis.kind != "strings":
-        return
+def warn_of_disjoint_labels(held: CountsState) -> CountsState:
+    """Warn once if text labels of truth and prediction, none listed and several each, have no label in common.
+
+    Returns the counts, marked so that the same ones are not warned of again.
+    """
+    if held.is_checked:
+        return held
+    checked = held._replace(is_checked=True)
+    if held.matrix is None or held.axis.source not in (FOUND, CATEGORIES) or held.axis.kind != "strings":
+        return checked
     C = len(held.axis.labels)
     pairs: Any = adapter(held.matrix).to_host(held.matrix).reshape(-1, C, C).any(axis=0)
     occurs = [pairs.any(axis=axis) for axis in (1, 0)]
-    if min(found.sum() for found in occurs) > 1 and not (occurs[0] & occurs[1]).any():
-        numbers = " and ".join(str(int(found.sum())) for found in occurs)
-        failures.warn_diagnostic(
-            f"truth and prediction have no label in common, of {numbers}; are they of the same classes?"
-        )
+    if not (occurs[0] & occurs[1]).any():
+        _labels.warn_of_disjoint("y_pred", *(int(found.sum()) for found in occurs))
+    return checked
 
 
 def warn_of_order(axes: Iterable[Axis], names: Any) -> None:

@@ -1,6 +1,7 @@
 """Confusion matrices with labelled classes and optional groups, updated sample by sample."""
 
-from collections.abc import Iterable, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeAlias, Unpack, cast, overload
 
 import numpy as np
@@ -8,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cmfast import metrics, normalizing
 from cmfast._core import axis_names, table_columns, validate
-from cmfast._core.adapters import adapter, read_only
+from cmfast._core.adapters import _class_order, _columns, adapter, read_only
 from cmfast._core.annotations import (
     Array,
     ArrayT,
@@ -27,6 +28,7 @@ from cmfast._core.annotations import (
 )
 from cmfast._core.labels import warn_if_none_occurs
 from cmfast._core.locking import ObjectLock
+from cmfast._core.usual_names import make_missing_attribute_error
 from cmfast._files.archive import DamagedError, Parts
 from cmfast._files.states import State, class_only, decode_array, encode_array
 from cmfast.confusion_counts import _count_samples, _distributed_sum, _export
@@ -45,6 +47,7 @@ from cmfast.confusion_counts._state import (
 )
 from cmfast.kernels.loading import load
 from cmfast.metrics import MetricName, _plan
+from cmfast.metrics._catalogue import find_form
 from cmfast.metrics._evaluate import check_options
 from cmfast.metrics._names import Names
 
@@ -66,7 +69,15 @@ def _merge_parts(parts: "list[ConfusionCounts[Any]]") -> "ConfusionCounts[Any]":
     return ConfusionCounts.merge(parts)
 
 
-class ConfusionCounts(State, Generic[ArrayT]):
+class _NamesMissing(type):
+    """Metaclass that explains class attributes that counts do not have."""
+
+    def __getattr__(cls, name: str) -> Any:
+        owner = f"type object {cls.__name__!r}"
+        raise _explain_missing(owner, name)
+
+
+class ConfusionCounts(State, Generic[ArrayT], metaclass=_NamesMissing):
     """Confusion counts with labelled classes and optional groups, for streams and distributed data.
 
     :meth:`update` adds samples, and ``a + b`` merges counts exactly: the classes of the sum are the union of both. The
@@ -122,6 +133,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
 
     _STORED: ClassVar[Parts] = PARTS
     _OPTIONAL: ClassVar[tuple[str, ...]] = OPTIONAL
+    __pandas_priority__: ClassVar[int] = 5_000  # above a DataFrame's, which would add by position
 
     def __init__(self, *, labels: Array | None = None, n_classes: int | None = None) -> None:
         self._empty = CountsState(_count_samples.resolve_classes(labels, n_classes, dates=True), None, None)
@@ -186,6 +198,7 @@ class ConfusionCounts(State, Generic[ArrayT]):
         """
         counts = cls(labels=labels, n_classes=n_classes)
         counts._update(y_true, y_pred, sample_weight, groups, ignore_index, whole_floats=whole_floats)
+        counts._held = _count_samples.warn_of_disjoint_labels(counts._held)
         if labels is not None and sample_weight is ignore_index is None and len(y_true):
             warn_if_none_occurs(
                 counts.matrix, counts.labels, lambda: encode_labels("y_true", y_true, dates=True, floats=True).values
@@ -300,6 +313,13 @@ class ConfusionCounts(State, Generic[ArrayT]):
         """Sum of all counts or weights. Synchronises the device."""
         return _sum_matrix(self._held)
 
+    if not TYPE_CHECKING:  # so that type checkers refuse attributes that are none
+
+        def __getattr__(self, name):
+            """Raise AttributeError that says what to call for an attribute of another library."""
+            owner = f"{type(self).__name__!r} object"
+            raise _explain_missing(owner, name)
+
     def __repr__(self) -> str:
         held = self._held
         groups = "" if held.keys is None else f", {len(held.keys.rows)} groups"
@@ -336,7 +356,8 @@ class ConfusionCounts(State, Generic[ArrayT]):
         if isinstance(other, int) and other == 0:  # where sum() starts
             return self._replace(held, empty)
         if not isinstance(other, ConfusionCounts):
-            return NotImplemented
+            summed: Self = self._combine_with_table(operator.add, other)
+            return summed
         others = other._snapshot()
         return self._replace(merge_counts(held, others[0]), merge_counts(empty, others[1]))
 
@@ -355,6 +376,27 @@ class ConfusionCounts(State, Generic[ArrayT]):
 
     def __radd__(self, other: object) -> Self:
         return self.__add__(other)
+
+    def __sub__(self, other: object) -> Any:
+        return self._combine_with_table(operator.sub, other)
+
+    def __rsub__(self, other: object) -> Any:
+        return self._combine_with_table(lambda a, b: b - a, other)
+
+    def _combine_with_table(self, combine: Callable[[Any, Any], Any], other: object) -> Any:
+        """Return a pandas DataFrame of the counts and another DataFrame, aligned by labels; NotImplemented for others.
+
+        Raises ValueError if it has other labels than the counts.
+        """
+        if _columns.library_name(other) != "pandas":
+            return NotImplemented
+        table: Any = self.to_pandas()
+        given: Any = other
+        for axis, index, labels in (("rows", given.index, table.index), ("columns", given.columns, table.columns)):
+            if len(index) != len(labels) or not labels.isin(index).all():
+                wanted, came = (_class_order.format_labels(list(one)) for one in (labels, index))
+                validate.refuse("the table", f"{axis} with the labels of the counts, {wanted}", came)
+        return combine(table, given.reindex(index=table.index, columns=table.columns))
 
     def _replace(self, held: CountsState, empty: CountsState) -> Self:
         """Return new counts with these states."""
@@ -448,7 +490,9 @@ class ConfusionCounts(State, Generic[ArrayT]):
         """Return metrics of the state `held`, and all its class labels, in the order of values per class."""
         check_options(**options)
         held, place = _choose_positive(held, names, pos_label)
-        axis, options = held.axis, {**options, "pos_label": place}
+        axis = held.axis
+        if _plan.is_binary(_plan.resolve_names(names)):
+            options = {**options, "pos_label": place}
         if average_over is not None:
             if not isinstance(average_over, list | tuple | np.ndarray):
                 validate.refuse("average_over", "a list of labels", validate.format_value(average_over), TypeError)
@@ -829,11 +873,20 @@ class ConfusionCounts(State, Generic[ArrayT]):
         return cls()._replace(*parse_parts(parts))
 
 
+def _explain_missing(owner: str, name: str) -> AttributeError:
+    """Return the AttributeError for an attribute that counts, or their class, do not have."""
+    if name.startswith("_"):  # protocols that other libraries look for
+        return AttributeError(f"{owner} has no attribute {name!r}", name=name)
+    known = [known for known in dir(ConfusionCounts) if not known.startswith("_")]
+    is_metric = find_form(name) is not None
+    return make_missing_attribute_error(owner, name, known, is_metric=is_metric)
+
+
 def _choose_positive(held: CountsState, names: Any, pos_label: Label | None) -> tuple[CountsState, int]:
     """Return counts for the metrics `names`, and the position of the positive class; warn of labels and their order."""
     _count_samples.warn_of_disjoint_labels(held)
     positive = 1
-    if _plan.is_binary(_plan.resolve_names(names)):
+    if _plan.is_binary(_plan.resolve_names(names, pos_label=pos_label)):
         held, positive = prepare_binary(held, positive if pos_label is None else 0)
     axis = held.axis
     _count_samples.warn_of_order([axis], names)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from cmfast._core import caller, frames, lazy, table_columns, validate
 from cmfast._core.annotations import Array, Ignored
 from cmfast._core.usual_options import explain_options
+from cmfast.confusion_counts import _count_samples
 from cmfast.confusion_counts._counts import ConfusionCounts
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def by(
     column = {key: frames.get_column(frame, "keys", key) for key in named}
     counts: ConfusionCounts[NDArray[Any]] = ConfusionCounts(labels=labels, n_classes=n_classes)
     counts._library = frames.library_name("frame", frame)
-    return counts._update(
+    counts._update(
         frames.get_column(frame, "y_true", y_true),
         frames.get_column(frame, "y_pred", y_pred),
         None if sample_weight is None else frames.get_column(frame, "sample_weight", sample_weight),
@@ -105,6 +106,8 @@ def by(
         ignore_index,
         whole_floats=whole_floats,
     )
+    counts._held = _count_samples.warn_of_disjoint_labels(counts._held)
+    return counts
 
 
 def _count_partitions(frame: Any, keys: Any, *, sample_weight: Any, **options: Any) -> Any:

@@ -76,7 +76,8 @@ class Axis(NamedTuple):
         if self == other:
             return self
         if self.kind and other.kind and not are_comparable(self.kind, other.kind):
-            given = f"{other.kind}, {validate.format_value(other.labels)}"
+            cure = _labels.advise_on_names(self.kind, other.kind) if like == "labels" else ""
+            given = f"{other.kind}, {validate.format_value(other.labels)}{cure}"
             validate.refuse(what, f"{self.kind}, as {like}", given, TypeError)
         source = _merge_sources(self.source, other.source)
         if source == FOUND:

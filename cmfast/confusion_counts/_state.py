@@ -36,6 +36,8 @@ class CountsState(NamedTuple):
     """None before the first samples, whose library is not known yet."""
     most: int = UNKNOWN
     """Upper bound of the sum of nonnegative integer counts; UNKNOWN if unchecked."""
+    is_checked: bool = False
+    """Whether a warning was due, and given, that truth and prediction share no label."""
 
     def shape(self) -> tuple[int, ...]:
         """Return the shape of the matrix."""

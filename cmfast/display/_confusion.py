@@ -20,7 +20,8 @@ from cmfast.uncertainty import PairedCounts
 class ConfusionDisplay:
     """Plot of a confusion matrix: a separate colour scale for the diagonal, blank zeros, values in cells that fit them.
 
-    Make one by :meth:`from_matrix`, :meth:`from_predictions` or :meth:`from_estimator`.
+    Make one by :meth:`from_matrix`, and draw it by :meth:`plot`. As in scikit-learn, :meth:`from_predictions` and
+    :meth:`from_estimator` draw immediately.
 
     Attributes
     ----------
@@ -60,6 +61,7 @@ class ConfusionDisplay:
             wanted = "plot data; use ConfusionDisplay.from_matrix(M)"
             validate.refuse("drawn", wanted, type(given).__name__, TypeError)
         self._drawn = drawn
+        self._own_figure: Any = None  # drawn by a constructor; `plot` draws the same matrix in its place
         self._normalize = normalize
         self._unit = _plot_data.name_unit(normalize, drawn.counts)
         self.counts, self.shares, self.order = drawn.counts, drawn.shares, drawn.order
@@ -144,8 +146,9 @@ class ConfusionDisplay:
         order: Order | Sequence[int] = "given",
         groups: Sequence[Any] | None = None,
         on_failure: OnFailure = None,
+        ax: Any = None,
     ) -> Self:
-        """Create the display from labels and predictions.
+        """Draw the confusion matrix of labels and predictions.
 
         Parameters
         ----------
@@ -162,18 +165,28 @@ class ConfusionDisplay:
             As for :meth:`from_matrix`.
         display_labels : sequence of C names, optional
             Default: the labels.
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
 
         Returns
         -------
         ConfusionDisplay
-            The display, not drawn yet.
+            The display, drawn with the default options of :meth:`plot`. A following call of :meth:`plot` replaces the
+            new figure. The figure is not shown.
+
+        Notes
+        -----
+        ``from_matrix(ConfusionCounts.from_labels(y_true, y_pred))`` makes the display without drawing it.
         """
         _plot_data.validate_options(normalize, on_failure)
         counted: dict[str, Any] = {"labels": labels, "sample_weight": sample_weight, "ignore_index": ignore_index}
         counts: Any = ConfusionCounts.from_labels(y_true, y_pred, **counted)
         names = counts.labels if display_labels is None else display_labels
         options: dict[str, Any] = {"normalize": normalize, "order": order, "groups": groups, "on_failure": on_failure}
-        return cls.from_matrix(counts.matrix, display_labels=names, **options)
+        display = cls.from_matrix(counts.matrix, display_labels=names, **options)
+        display.plot(ax=ax)
+        display._own_figure = display.figure_ if ax is None else None
+        return display
 
     @classmethod
     def from_estimator(
@@ -189,8 +202,9 @@ class ConfusionDisplay:
         order: Order | Sequence[int] = "given",
         groups: Sequence[Any] | None = None,
         on_failure: OnFailure = None,
+        ax: Any = None,
     ) -> Self:
-        """Create the display from the predictions of an estimator.
+        """Draw the confusion matrix of the predictions of an estimator.
 
         Parameters
         ----------
@@ -200,18 +214,24 @@ class ConfusionDisplay:
             Input of ``predict``.
         y : array, shape (n,)
             The labels.
-        labels, sample_weight, normalize, display_labels, order, groups, on_failure
+        labels, sample_weight, normalize, display_labels, order, groups, on_failure, ax
             As for :meth:`from_predictions`.
 
         Returns
         -------
         ConfusionDisplay
-            The display, not drawn yet.
+            The display, drawn as by :meth:`from_predictions`.
         """
         if isinstance(estimator, type) or not callable(getattr(estimator, "predict", None)):
             validate.refuse("estimator", "an object with a method predict", type(estimator).__name__, TypeError)
         options: dict[str, Any] = {"labels": labels, "sample_weight": sample_weight, "normalize": normalize}
-        options |= {"display_labels": display_labels, "order": order, "groups": groups, "on_failure": on_failure}
+        options |= {
+            "display_labels": display_labels,
+            "order": order,
+            "groups": groups,
+            "on_failure": on_failure,
+            "ax": ax,
+        }
         return cls.from_predictions(y, estimator.predict(X), **options)
 
     def plot(
@@ -257,6 +277,8 @@ class ConfusionDisplay:
         look = replace(look, values_format=validate_values_format(values_format, 1 if self._drawn.whole else 0.5))
         bars = (1 + look.own_diagonal) * look.colorbar
         size = _painting.compute_figure_size(self._drawn, bars=bars, cell=0.85 if text == "triple" else 0.5)
+        plotting.close_figure(self._own_figure)
+        self._own_figure = None
         ax = plotting.get_axes(ax, size, "compressed")
         found = _painting.paint_matrix(ax, self._drawn, look, self._unit)
         self.ax_, self.figure_ = ax, ax.figure

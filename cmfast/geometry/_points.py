@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import dispatch, validate
+from cmfast._core import caller, dispatch, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
 
@@ -36,8 +36,17 @@ def adopt_points(X: Array) -> AdoptedPoints:
     return AdoptedPoints(X, *validate.points(X=X))
 
 
+def refuse_swapped(X: Any, *labels: Any) -> None:
+    """Raise TypeError where labels come first, and the points, an array of two axes, after them."""
+    is_list = isinstance(X, list | tuple) and bool(X) and isinstance(X[0], str | int)
+    if (is_list or getattr(X, "ndim", 2) == 1) and any(getattr(y, "ndim", 1) == 2 for y in labels):
+        wanted = f"the points, and the labels after them, as in {caller.name()}(X, y_true, y_pred)"
+        validate.refuse("X", wanted, "one axis, as labels have", TypeError)
+
+
 def adopt_labelled_points(X: Array, y_true: Array, y_pred: Array) -> AdoptedPoints:
     """Adopt points with integer labels and predictions, dropping axis names."""
+    refuse_swapped(X, y_true, y_pred)
     validate.refuse_tables(y_true=y_true, y_pred=y_pred)
     arrays = dispatch.adopt(X=X, y_true=y_true, y_pred=y_pred)
     X, y_true, y_pred = (x if type(x) is np.ndarray else adapter(x).unwrap(x) for x in arrays)

@@ -153,7 +153,7 @@ def compute(
     >>> for batch in batches[1:]:
     ...     found = metrics.compute(batch, out=found)
     """
-    wanted = _plan.resolve_names(names)
+    wanted = _plan.resolve_names(names, pos_label=pos_label)
     if out is None:
         found = evaluate(M, wanted, undefined, pos_label, on_failure, num_threads, average_over)
         return _plan.match_requested_type(names, wanted, found)
@@ -292,7 +292,7 @@ def from_sums(
     0.844933
     """
     sums = {"d": d, "t": t, "p": p, "bands": bands, "tops": tops}
-    wanted = _plan.resolve_names(names)
+    wanted = _plan.resolve_names(names, pos_label=pos_label)
     if _plan.is_group(names):
         there = {name for name in ("bands", "tops") if sums[name] is not None}
         wanted = tuple(name for name in wanted if there.issuperset(get_ordered_sums(name)))

@@ -296,7 +296,7 @@ def from_labels(
     >>> float(value)
     0.5
     """
-    wanted = _plan.resolve_names(names)
+    wanted = _plan.resolve_names(names, pos_label=pos_label)
     check_options(undefined, "warn")
     given = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "groups": groups}
     options = _samples.Options(n_classes, n_groups, ignore_index, sample_axes, whole_floats, num_threads, labels=labels)

@@ -34,10 +34,37 @@ class IndexedPlan(NamedTuple):
 
 def is_group(names: object) -> bool:
     """Return whether `names` stands for many metrics: None, "scalars" or "per_class"."""
+    if type(names) is tuple:  # the names of a group that was resolved before
+        return any(names is list_group(group) for group in GROUPS)
     return names is None or (isinstance(names, str) and names in GROUPS)
 
 
-def resolve_names(names: object, argument: str = "names") -> tuple[str, ...]:
+def resolve_names(names: object, argument: str = "names", pos_label: object = None) -> tuple[str, ...]:
+    """Return `names` as a tuple of known metric names; refuse unknown names, and `pos_label` if none uses it."""
+    found = _resolve_known_names(names, argument)
+    if pos_label is not None:
+        check_positive_is_used(found, pos_label)
+    return found
+
+
+def check_positive_is_used(names: tuple[str, ...], pos_label: object) -> None:
+    """Refuse the option `pos_label` where no metric has a positive class; tell which one has."""
+    if is_binary(names):
+        return
+    binary = next(filter(None, map(_find_binary_form, names)), None)
+    cure = f"; {binary!r} is of the positive class alone" if binary else ""
+    shown = names[0] if len(names) == 1 else f"{len(names)} metrics without a positive class, first {names[0]}"
+    validate.refuse("pos_label", f"left out for {shown}", f"{validate.format_value(pos_label)}{cure}")
+
+
+def _find_binary_form(name: str) -> str | None:
+    """Return the name of a metric's form for the positive class: f1_binary of f1 and f1_macro; None without one."""
+    form = find_form(name)
+    stem = name if form is None or form.average is None else name.removesuffix(f"_{form.average}")
+    return f"{stem}_binary" if find_form(f"{stem}_binary") is not None else None
+
+
+def _resolve_known_names(names: object, argument: str) -> tuple[str, ...]:
     """Return `names` as a tuple of known metric names; refuse unknown names."""
     if names is None or (isinstance(names, str) and names in GROUPS):
         return list_group(names or "scalars")

@@ -161,4 +161,6 @@ def evaluate_average(
     if average is not None:
         validate.choice("average", average, get_args(Averaging))
     wanted = name if average is None else f"{name}_{average}"
+    if pos_label is not None and average != "binary":
+        validate.refuse("pos_label", 'left out without average="binary"', validate.format_value(pos_label))
     return evaluate(M, (wanted,), undefined, pos_label, on_failure, num_threads, average_over)[0]

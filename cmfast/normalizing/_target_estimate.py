@@ -8,7 +8,7 @@ from typing import Any, Generic, NamedTuple, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cmfast._core import bad_values, dispatch, failures, result_frames, result_repr, validate
+from cmfast._core import axis_names, bad_values, dispatch, failures, result_frames, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, DeviceT, Floats, OnFailure, Progress
 from cmfast._core.lazy import accept_dask_arrays
@@ -78,7 +78,9 @@ class TargetEstimate(NamedTuple, Generic[ArrayT]):
 
     def to_pandas(self) -> Any:
         """Return the estimated matrices as a pandas DataFrame."""
-        return result_frames.make_matrix_frame(self.matrix)
+        axes = axis_names.get_axes(self)
+        classes = axes.get("class", axes.get("row"))
+        return result_frames.make_matrix_frame(self.matrix, classes, axes.get("column"), groups=axes.get("group"))
 
     def plot(self, *, ax: Any = None) -> Any:
         """Draw the estimated matrix; it must be one square matrix.
@@ -93,7 +95,8 @@ class TargetEstimate(NamedTuple, Generic[ArrayT]):
         cmfast.display.ConfusionDisplay
             The display, drawn. The figure is not shown.
         """
-        return load("cmfast.display").ConfusionDisplay.from_matrix(self.matrix).plot(ax=ax)
+        display = load("cmfast.display").ConfusionDisplay
+        return display.from_matrix(self.matrix, display_labels=axis_names.get_axes(self).get("class")).plot(ax=ax)
 
 
 @overload
@@ -235,7 +238,8 @@ def estimate_for_target(
         tick(math.prod(batch), math.prod(batch))
     outs = zip((matrix, weights, size, status), ("(R,C)", "(R,C)", "()", "()"), strict=True)
     name_dimensions = adapter(arrays[0]).name_dimensions
-    return TargetEstimate(*(name_dimensions(f"{signature}->{core}", tuple(arrays), out) for out, core in outs))
+    named = (name_dimensions(f"{signature}->{core}", tuple(arrays), out) for out, core in outs)
+    return axis_names.name_axes(TargetEstimate(*named), axis_names.get_axes_of_counts(M))
 
 
 def _check_shapes(name: str, M: Any, wanted: Any) -> tuple[int, ...]:

@@ -56,7 +56,7 @@ class ScalingResult(NamedTuple, Generic[MatrixT, ArrayT]):
 
     @property
     def axes(self) -> dict[str, tuple[Any, ...]]:
-        """Labels of the groups and classes, "group" and "class"; {} if a matrix without names was given."""
+        """Labels of the axes "group" and "class", or "row" and "column" of a table; {} without names."""
         return axis_names.get_axes(self)
 
     def _parts(self) -> dict[str, str]:
@@ -101,7 +101,10 @@ class ScalingResult(NamedTuple, Generic[MatrixT, ArrayT]):
     def to_pandas(self) -> Any:
         """Return the scaled matrices as a pandas DataFrame; raise TypeError if :func:`ras` returned none."""
         return result_frames.make_matrix_frame(
-            self._take_matrix(), self.axes.get("class"), groups=self.axes.get("group")
+            self._take_matrix(),
+            self.axes.get("class", self.axes.get("row")),
+            self.axes.get("column"),
+            groups=self.axes.get("group"),
         )
 
     def plot(self, *, ax: Any = None) -> Any:

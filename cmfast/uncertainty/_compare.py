@@ -247,7 +247,7 @@ def compare(
     check_paired(T)
     warn_of_order([T._held.axis], names)
     options = CompareOptions(method, test, confidence_level, n_resamples, rng, undefined, pos_label, num_threads)
-    wanted = _plan.resolve_names(names)
+    wanted = _plan.resolve_names(names, pos_label=pos_label)
     found = _plan.match_requested_type(names, wanted, compare_pair(T, wanted, options))
     return ComparisonsByMetric(found) if isinstance(found, dict) else found
 

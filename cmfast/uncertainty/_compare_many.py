@@ -212,10 +212,11 @@ def compare_many(
     >>> uncertainty.compare_many(pairs, "f1_macro")
     <Comparisons: f1_macro 3 pairs, 2 differ>
     """
-    if not isinstance(counts_by_pair, Mapping):
-        validate.refuse(
-            "counts_by_pair", "a dict of (first, second) to PairedCounts", type(counts_by_pair).__name__, TypeError
-        )
+    given: Any = counts_by_pair
+    if not isinstance(given, Mapping):
+        example = 'as {("a", "b"): paired_counts(y_true, a, b)}'
+        pairs = f"a dict of (first, second) to PairedCounts, {example}"
+        validate.refuse("counts_by_pair", pairs, type(given).__name__, TypeError)
     for pair, T in counts_by_pair.items():
         named: Any = pair
         if not isinstance(named, tuple) or len(named) != 2:
@@ -224,7 +225,7 @@ def compare_many(
     if isinstance(rng, np.random.Generator):
         rng = int(rng.integers(2**63))
     options = CompareOptions(method, test, confidence_level, n_resamples, rng, undefined, pos_label, num_threads)
-    wanted = _plan.resolve_names(names)
+    wanted = _plan.resolve_names(names, pos_label=pos_label)
     warn_of_order([T._held.axis for T in counts_by_pair.values()], names)
     found = {pair: compare_pair(T, wanted, options) for pair, T in counts_by_pair.items()}
     out = []

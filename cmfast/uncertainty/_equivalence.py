@@ -212,7 +212,7 @@ def equivalence(
     given: object = name
     if not isinstance(given, str) or _plan.is_group(given):
         validate.refuse("name", "one metric", validate.format_value(name), TypeError)
-    _plan.resolve_names(name, "name")
+    _plan.resolve_names(name, "name", pos_label)
     margin, confidence_level = validate.positive("margin", margin), validate.share("confidence_level", confidence_level)
     if confidence_level <= 0.5:
         validate.refuse("confidence_level", "above 0.5", confidence_level)

@@ -7,8 +7,10 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
-from cmfast._core import axis_names, frames, lazy, table_columns, validate
+from cmfast._core import axis_names, caller, frames, lazy, table_columns, validate
+from cmfast._core.usual_options import USUAL_ARGUMENTS
 from cmfast.confusion_counts import ConfusionCounts
+from cmfast.metrics import _plan
 from cmfast.uncertainty._paired_counts import PairedCounts, paired_counts
 from cmfast.uncertainty._results import Interval, Intervals, Posterior
 
@@ -43,12 +45,16 @@ def accept_labels(function: Callable[..., R]) -> Callable[..., R]:
         counts = given[0] if given else None
         if isinstance(counts, ConfusionCounts):
             names = given[1] if len(given) > 1 else None
-            M, options["pos_label"], axes = counts._take_for(names, options.get("pos_label"))
+            M, positive, axes = counts._take_for(names, options.get("pos_label"))
+            options["pos_label"] = positive if _plan.is_binary(_plan.resolve_names(names)) else None
             if options.get("clusters") or options.get("strata") is not None:  # the groups are summed
                 axes.pop("group", None)
-            out: R = _name_entries(function(M, *given[1:], **options), axes)
+            out: R = _name_entries(function(M, *given[1:], **options), axes, names)
             return out
-        return function(*given, **options)
+        found_axes = axis_names.get_axes_of_counts(counts)
+        found_axes = found_axes if "class" in found_axes else {}
+        result: R = _name_entries(function(*given, **options), found_axes, given[1] if len(given) > 1 else None)
+        return result
 
     return wrapper
 
@@ -79,6 +85,8 @@ def accept_pairs_of_labels(*, clusters: bool = False) -> Callable[[Callable[...,
                     validate.refuse("y_b", wanted, repr(given[2]), TypeError)
                 given = (paired_counts(*given[:3], **take_clusters(options), ignore_index=ignored), *given[3:])
             elif len(given) == 2 and not isinstance(given[0], PairedCounts) and _are_labels(*given):
+                if caller.name() in USUAL_ARGUMENTS:  # tests of one table
+                    validate.fail(USUAL_ARGUMENTS[caller.name()], TypeError)
                 validate.refuse(
                     "y_b", "the labels that the second classifier predicts", "y_true and y_a only", TypeError
                 )
@@ -116,18 +124,21 @@ def gather_named_arrays(given: tuple[Any, ...], options: dict[str, Any], sides: 
     return given if name is None else (*given, name)
 
 
-def _name_entries(found: Any, axes: axis_names.Axes) -> Any:
-    """Return intervals or posteriors, one or several by metric, that know the class and group of each value."""
+def _name_entries(found: Any, axes: axis_names.Axes, metric: object = None) -> Any:
+    """Return intervals or posteriors, one or several, that know their metric and the class and group of each value."""
     if isinstance(found, Intervals):
         return replace(found, _found={name: _name_entries(one, axes) for name, one in found.items()})
     if isinstance(found, dict):
-        return {name: _name_entries(one, axes) for name, one in found.items()}
+        return {name: _name_entries(one, axes, name) for name, one in found.items()}
     if not isinstance(found, Interval | Posterior):
         return found
+    of = metric if isinstance(metric, str) else ""
+    if not axes:
+        return axis_names.name_axes(found, {}, of)
     ndim = len(found[0].shape) - isinstance(found, Posterior)  # the last axis of a posterior are the draws
     *batch, _ = axes
     core = ((), ("class",), ("true", "predicted"))[ndim - len(batch)]  # of a metric, one per class, the cells
-    return axis_names.name_axes(found, {name: axes[name] for name in batch} | dict.fromkeys(core, axes["class"]))
+    return axis_names.name_axes(found, {name: axes[name] for name in batch} | dict.fromkeys(core, axes["class"]), of)
 
 
 def _are_labels(first: Any, second: Any) -> bool:

@@ -241,7 +241,7 @@ def interval(
         validate.refuse("names", f"left out with of={of!r}", validate.format_value(names))
     method = _resolve_method(method, of, scheme, n)
     confidence_level = validate.share("confidence_level", confidence_level)
-    wanted = _plan.resolve_names(names)
+    wanted = _plan.resolve_names(names, pos_label=pos_label)
     n_resamples = validate.count("n_resamples", n_resamples)
     generator = validate.generator(rng)
     options = _validate_options(n, undefined, pos_label, on_failure, num_threads)
@@ -311,7 +311,10 @@ def _compute_intervals(
         )  # fmt: skip
         report_invalid(status, options["on_failure"], FAILED, M)
         found = [Interval(*parts[5 * place : 5 * place + 5]) for place in layout.positions]
-    warn_of_caveats(M, dict(zip(wanted, found, strict=True)), method, draws["n_resamples"], options)
+    judged = dict(zip(wanted, found, strict=True))
+    if _plan.is_group(wanted):  # nobody asked for the one metric that is biased for any matrix of similar recalls
+        judged.pop("min_recall", None)
+    warn_of_caveats(M, judged, method, draws["n_resamples"], options)
     return found
 
 
@@ -423,7 +426,7 @@ def posterior(
     (0.89, 0.92)
     """
     del ignore_index  # read where labels are counted, before this call
-    wanted = _plan.resolve_names(names)
+    wanted = _plan.resolve_names(names, pos_label=pos_label)
     n_resamples = validate.count("n_resamples", n_resamples)
     generator = validate.generator(rng)
     options = _validate_options(n, undefined, pos_label, on_failure, num_threads)
@@ -530,7 +533,8 @@ def _compute_normal_intervals(
 ) -> list[Interval]:
     """Return estimate +- z standard errors of each metric."""
     values = _evaluate_metrics(M, names, {**options, "on_failure": "ignore"})
-    errors = standard_error(M, names, fixed=fixed, **options)  # type: ignore[call-overload]
+    given = options if _plan.is_binary(names) else {**options, "pos_label": None}
+    errors = standard_error(M, names, fixed=fixed, **given)  # type: ignore[call-overload]
     z = NormalDist().inv_cdf(0.5 + confidence_level / 2)
     return [normal_interval(values[name], errors[name], z) for name in names]
 

@@ -130,6 +130,15 @@ def _count_code_cells(samples: _PairedSamples) -> tuple[np.ndarray, np.ndarray]:
     return sort_cells(host, np.ones(len(host), np.int64))
 
 
+def _warn_of_disjoint_labels(axes: list[Axis]) -> None:
+    """Warn once if text labels of the truth and of a classifier, several each, have no label in common."""
+    truth, *others = axes
+    for name, predicted in zip(("y_a", "y_b"), others, strict=True):
+        if truth.kind == predicted.kind == "strings" and set(truth.labels).isdisjoint(predicted.labels):
+            _labels.warn_of_disjoint(name, len(truth.labels), len(predicted.labels))
+            return
+
+
 def _recode_by_labels(
     samples: _PairedSamples, keys: np.ndarray, counts: np.ndarray, given: Axis, *, clustered: bool
 ) -> PairedCells:
@@ -140,6 +149,7 @@ def _recode_by_labels(
         occurs = np.zeros(samples.n, np.bool_)
         occurs[side] = True
         axes.append(column.axis(occurs[: len(column.values)]))
+    _warn_of_disjoint_labels(axes)
     axis = axes[0].union(axes[1], "y_a", "y_true").union(axes[2], "y_b", "y_true")
     if given.source in (IDS, LABELS):
         given.union(axis, "y_true, y_a and y_b", "labels")  # only to raise for unsuitable labels

@@ -87,7 +87,7 @@ class Interval(NamedTuple):
         matplotlib axes
             Axes of the plot; the figure is not shown.
         """
-        return _draw_forest(ax, self._rows())
+        return _draw_forest(ax, [{"metric": axis_names.get_metric(self), **row} for row in self._rows()])
 
 
 def _name_row(axes: axis_names.Axes, index: tuple[int, ...]) -> dict[str, Any]:
@@ -100,7 +100,7 @@ def _draw_forest(ax: Any, rows: list[dict[str, Any]]) -> Any:
     """Draw a forest plot of rows with metric, index, estimate, low and high; return its axes."""
     ax = plotting.make_forest_axes(ax, len(rows))
     low, high, estimate = (np.array([row[key] for row in rows]) for key in ("low", "high", "estimate"))
-    names = [row.get("metric", "") + (f" [{row[ENTRY]}]" if row[ENTRY] else "") for row in rows]
+    names = [f"{row['metric']} [{row[ENTRY]}]".removesuffix(" []").lstrip() for row in rows]
     plotting.draw_forest(ax, names, estimate, low, high)
     return ax
 
@@ -280,4 +280,4 @@ class Posterior(NamedTuple):
         matplotlib axes
             Axes of the plot; the figure is not shown.
         """
-        return _draw_forest(ax, self._rows())
+        return _draw_forest(ax, [{"metric": axis_names.get_metric(self), **row} for row in self._rows()])

@@ -262,7 +262,7 @@ def standard_error(
     validate.choice("of", of, ("metrics", *get_args(CellsOf)))
     if of != "metrics" and names is not None:
         validate.refuse("names", f"left out with of={of!r}", validate.format_value(names))
-    wanted = _plan.resolve_names(names)
+    wanted = _plan.resolve_names(names, pos_label=pos_label)
     on_failure = check_options(undefined, on_failure)
     positive = find_positive(pos_label)
     num_threads = validate.num_threads(num_threads)

@@ -101,3 +101,20 @@ def test_labels_that_have_nothing_in_common_warn(run, command):
     assert err.count("no label in common, of 2 and 2") == 1
     assert run(table("cat dog", "dog bird"), command)[2] == ""
     assert run(table("cat", "dog"), command)[2] == ""  # one that is wrong
+
+
+def test_a_matrix_that_was_written_as_csv_is_read_back(run, tmp_path):
+    """The file of ``confusion -o m.csv`` goes where its matrix does, with the labels."""
+    written = tmp_path / "m.csv"
+    rows = "y_true,y_pred\nb,b\nb,a\na,a\na,a\n"
+    assert run(rows, "confusion", "-o", str(written))[0] == 0
+    assert written.read_text().splitlines() == ["true \\ predicted,a,b", "a,2,0", "b,1,1"]
+    found = json.loads(run(written.read_text(), "metrics", "--only", "recall", "--json")[1])
+    assert found["labels"] == ["a", "b"]
+    assert found["metrics"]["recall"] == [1.0, 0.5]
+    out = tmp_path / "n.npy"
+    assert run(written.read_text(), "normalize", "--method", "row", "-o", str(out))[0] == 0
+    np.testing.assert_array_equal(np.load(out), [[1.0, 0.0], [0.5, 0.5]])
+    shares = "true \\ predicted,0,1\n0,0.5,0.5\n1,0.0,1.0\n"
+    assert_exits_with_error(run(shares, "metrics"), "holds a matrix that is normalised")
+    assert_exits_with_error(run("true \\ predicted,0,1\n0,1,1\n", "metrics"), "1 rows of true classes, but 2 columns")

@@ -86,7 +86,7 @@ def test_methods_are_the_functions():
     want = uncertainty.interval(COUNTS.matrix, "mcc", n_resamples=50, rng=3)
     assert (got.low, got.high) == (want.low, want.high)
     with pytest.raises(ValueError, match=r"^ConfusionCounts\.interval: pos_label must be None for other than two"):
-        COUNTS.interval("mcc", pos_label="cat")
+        COUNTS.interval("f1_binary", pos_label="cat")
 
 
 def test_counts_are_drawn_with_their_labels():

@@ -1,5 +1,7 @@
 """Ten mistakes that come naturally with each of the main functions: one sentence says what to do instead."""
 
+import copy
+import pickle
 import re
 import warnings
 
@@ -7,7 +9,7 @@ import numpy as np
 import pytest
 
 import cmfast
-from cmfast import metrics, uncertainty
+from cmfast import agreement, display, metrics, uncertainty
 
 pd = pytest.importorskip("pandas")
 
@@ -70,7 +72,7 @@ MISTAKES = {
         "NaN": (lambda f: f([[1, np.nan], [2, 3]], "accuracy"), r"NaN value at M\[0, 1\]"),
         "a table of text": (
             lambda f: f(FRAME[["site"]].assign(other="x"), "mcc"),
-            r"M must be real numbers .*confusion_matrix\(y_true, y_pred\) counts labels",
+            r"got a table with columns of labels; count them: confusion_matrix\(table, y_true=.site., y_pred=.other.\)",
         ),
         "a table of labels": (
             lambda f: f(FRAME[["truth", "guess"]][:2], "mcc"),
@@ -113,7 +115,7 @@ MISTAKES = {
             "points left out: a coordinate is not finite|no finite",
         ),
         "normalize=": (lambda f: f(X, Y, P, normalize="true"), "it is called weights="),
-        "labels first": (lambda f: f(Y, P, X), r"X must be of shape \(N, m\)"),
+        "labels first": (lambda f: f(Y, P, X), r"X must be the points, and the labels after them"),
         "one column": (lambda f: f(X[:, 0], Y, P), r"X must be of shape \(N, m\)"),
         "few points": (lambda f: f(X, Y, P), "the overlap is not above that of permuted labels"),
     },
@@ -176,3 +178,101 @@ def test_what_newcomers_type_elsewhere_is_answered(call, text):
 def test_there_are_ten_of_each():
     assert len(MISTAKES) == 7
     assert all(len(some) >= 10 for some in MISTAKES.values())
+
+
+NAMES = ["cat", "dog", "fox"]
+NAMED = {
+    "confusion_matrix": lambda: cmfast.confusion_matrix(Y, P, labels=NAMES),
+    "from_labels": lambda: metrics.from_labels(Y, P, "f1", labels=NAMES),
+    "ConfusionCounts": lambda: cmfast.ConfusionCounts.from_labels(Y, P, labels=NAMES),
+    "by": lambda: cmfast.by(FRAME, "site", y_true="truth", y_pred="guess", labels=NAMES),
+    "report": lambda: cmfast.report(Y, P, labels=NAMES),
+    "paired_counts": lambda: uncertainty.paired_counts(Y, P, P, labels=NAMES),
+}
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_names_of_integer_labels_are_answered_by_names_of_samples(name):
+    with pytest.raises(TypeError, match=r"to name classes 0, 1, \.\.\., give numpy\.array\(names\)\[y_true\] and "):
+        NAMED[name]()
+    counts = cmfast.ConfusionCounts.from_labels(np.array(NAMES)[Y], np.array(NAMES)[P])  # as the message says
+    assert counts.labels == tuple(NAMES)
+    with pytest.raises(TypeError, match=r"display_labels= takes the names of classes$"):
+        display.ConfusionDisplay.from_predictions(Y, P, labels=NAMES)
+    with pytest.raises(TypeError, match=r"must be integers, as labels, got strings, \('a', 'b', 'c'\)$"):
+        cmfast.ConfusionCounts.from_labels(TEXT, TEXT, labels=[0, 1, 2])
+
+
+ORDER = pd.CategoricalDtype(["low", "mid", "high"], ordered=True)
+GRADES = pd.DataFrame({"a": ["low", "mid", "high", "mid"] * 9, "b": ["low", "high", "high", "mid"] * 9})
+ONE_HOT = np.eye(3)[Y]
+COUNTS = cmfast.ConfusionCounts.from_labels(TEXT, TEXT)
+ELSEWHERE = {
+    "compare_many of columns": (
+        lambda: uncertainty.compare_many(Y, [P, P], "f1"),
+        r'it takes a dict of pairs: compare_many\({\("a", "b"\): paired_counts\(y_true, a, b\)}, names\)',
+    ),
+    "compare_many of a list": (lambda: uncertainty.compare_many([P, P]), r'as {\("a", "b"\): paired_counts'),
+    "bowker of labels": (lambda: uncertainty.bowker(Y, P), r"count two columns of labels first, by confusion_matrix"),
+    "stuart_maxwell of text": (
+        lambda: uncertainty.stuart_maxwell(TEXT, TEXT),
+        r"count two columns of labels first, by confusion_matrix",
+    ),
+    "agreement kappa": (lambda: agreement.compute(GRADES, "kappa"), "of several 'fleiss_kappa' is usual"),
+    "agreement alpha": (lambda: agreement.compute(GRADES, "alpha"), "it is called 'krippendorff_alpha'"),
+    "agreement.kappa": (lambda: agreement.kappa, r"metrics\.kappa\(M\) is Cohen's of two raters"),
+    "agreement.fleiss_kappa": (lambda: agreement.fleiss_kappa, r'agreement\.compute\(ratings, "fleiss_kappa"\)'),
+    "agreement.krippendorff": (lambda: agreement.krippendorff, r'agreement\.compute\(ratings, "krippendorff_alpha"\)'),
+    "text grades": (lambda: agreement.compute(GRADES, weights="linear"), "ordered categories of pandas count as 0, 1"),
+    "a table of counts": (
+        lambda: cmfast.confusion_matrix(ABC),
+        r"counts need no counting: metrics\.compute\(table, na",
+    ),
+    "a table of labels": (
+        lambda: metrics.accuracy(pd.DataFrame({"a": Y, "b": P})),
+        r"confusion_matrix\(table, y_true='a', y_pred='b'\)",
+    ),
+    "one-hot floats": (lambda: cmfast.confusion_matrix(ONE_HOT, ONE_HOT), r"as one-hot rows are: \.argmax\(-1\) makes"),
+    "points last": (
+        lambda: cmfast.geometric_confusion_matrix(Y, P, X),
+        r"as in geometric_confusion_matrix\(X, y_true, y_pred\)",
+    ),
+    "points between": (
+        lambda: cmfast.geometric_confusion_matrix(TEXT, X, TEXT),
+        "X must be the points, and the labels",
+    ),
+    "counts.f1": (lambda: COUNTS.f1, r"'ConfusionCounts' object has no .*; counts\.compute\(\"f1\"\) computes it"),
+    "counts.accuracy_score": (lambda: COUNTS.accuracy_score, r"counts\.compute\(\"accuracy\"\) computes it"),
+    "counts.shape": (lambda: COUNTS.shape, r"counts\.matrix is the array"),
+    "counts.classes_": (lambda: COUNTS.classes_, "it is called labels"),
+    "counts.matirx": (lambda: COUNTS.matirx, "did you mean 'matrix'"),
+    "from_matrix": (lambda: cmfast.ConfusionCounts.from_matrix(M), r"functions take a matrix as it is, as in metrics"),
+    "from_predictions": (lambda: cmfast.ConfusionCounts.from_predictions, "it is called from_labels"),
+    "cmfast.plot": (lambda: cmfast.plot, r"counts\.plot\(\) draws counts, display\.ConfusionDisplay\.from_predictions"),
+}
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_a_usual_name_or_argument_is_answered_by_what_is_here(name):
+    call, text = ELSEWHERE[name]
+    with pytest.raises((TypeError, ValueError, AttributeError), match=text) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.filterwarnings("ignore::cmfast.DiagnosticWarning")
+@pytest.mark.parametrize("weights", ["nominal", "ordinal", "linear", "interval"])
+def test_ordered_categories_are_their_positions(weights):
+    codes = GRADES.apply(lambda column: column.map({"low": 0, "mid": 1, "high": 2}))
+    want = agreement.compute(codes, "conger_kappa", weights=weights, categories=[0, 1, 2])
+    found = agreement.compute(GRADES.astype(ORDER), "conger_kappa", weights=weights)
+    assert tuple(found) == tuple(want)
+    with pytest.raises(ValueError, match="must be numbers with weights='ratio', got text"):
+        agreement.compute(GRADES.astype(ORDER), weights="ratio")
+
+
+def test_counts_are_still_what_other_libraries_look_for():
+    assert not hasattr(COUNTS, "__dask_graph__")
+    assert not hasattr(cmfast.ConfusionCounts, "__array_interface__")
+    assert copy.deepcopy(COUNTS) == pickle.loads(pickle.dumps(COUNTS)) == COUNTS
+    assert np.asarray(COUNTS).tolist() == COUNTS.matrix.tolist()

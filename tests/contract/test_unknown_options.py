@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import cmfast
-from cmfast import conformal, metrics, uncertainty
+from cmfast import conformal, display, metrics, uncertainty
 
 Y, P, Q = np.array([0, 1, 1, 0, 1]), np.array([0, 1, 0, 0, 1]), np.array([1, 1, 1, 0, 0])
 S = np.array([0.1, 0.8, 0.4, 0.3, 0.9])
@@ -51,7 +51,36 @@ OPTIONS = {
     "num_classes=": (lambda: cmfast.confusion_matrix(Y, P, num_classes=2), "it is called n_classes="),
     "weights=": (lambda: cmfast.confusion_matrix(Y, P, weights=S), "it is called sample_weight="),
     "normalise=": (lambda: cmfast.confusion_matrix(Y, P, normalise="row"), "it is called normalize="),
-    "class_names=": (lambda: cmfast.confusion_matrix(Y, P, class_names=[0, 1]), "it is called labels="),
+    "class_names=": (lambda: cmfast.confusion_matrix(Y, P, class_names=[0, 1]), "labels= lists the labels in order"),
+    "names of classes": (
+        lambda: cmfast.ConfusionCounts.from_labels(Y, P, target_names=["n", "y"]),
+        r"names\)\[y_true\]",
+    ),
+    "report(target_names=)": (lambda: cmfast.report(Y, P, target_names=["n", "y"]), r"numpy\.array\(names\)\[y_true\]"),
+    "interval(target_names=)": (
+        lambda: uncertainty.interval(Y, P, "f1", target_names=["n", "y"]),
+        r"names\)\[y_pred\]",
+    ),
+    "compare(labels=)": (
+        lambda: uncertainty.compare(Y, P, P, "f1", labels=[0, 1]),
+        r"paired_counts, and give the counts",
+    ),
+    "counts.plot(display_labels=)": (
+        lambda: C.plot(display_labels=["n", "y"]),
+        r"from_matrix\(counts, display_labels=n",
+    ),
+    "display.plot(display_labels=)": (
+        lambda: display.ConfusionDisplay.from_matrix(M).plot(display_labels=["n", "y"]),
+        "give it where the display is made",
+    ),
+    "counts.classification_report(target_names=)": (
+        lambda: C.classification_report(target_names=["n", "y"]),
+        r"classification_report\(counts\.matrix, display_labels=names\) shows others",
+    ),
+    "display(class_names=)": (
+        lambda: display.ConfusionDisplay.from_predictions(Y, P, class_names=["n", "y"]),
+        "it is called display_labels=",
+    ),
     "threshold=": (lambda: cmfast.confusion_matrix(Y, S, threshold=0.5), "y_pred=y_score > threshold"),
     "task=": (lambda: metrics.from_labels(Y, P, "f1", task="multiclass"), "leave it out"),
     "bi_normalize(n_jobs=)": (lambda: cmfast.bi_normalize(M, n_jobs=2), "it is called num_threads="),

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import cmfast
-from cmfast import conformal, display, metrics, results, uncertainty
+from cmfast import agreement, conformal, display, metrics, results, uncertainty
 
 pytestmark = pytest.mark.filterwarnings("ignore::cmfast.DiagnosticWarning")  # the samples are few
 Y = ["cat", "dog", "dog", "bird", "cat", "bird"] * 5
@@ -100,7 +100,7 @@ def test_pictures_show_the_names():
     assert "scaled value" in said
     assert "count" not in said
     ax = C.interval("recall", **FEW).plot()
-    assert [text.get_text() for text in ax.get_yticklabels()] == [f" [{name}]" for name in NAMES]
+    assert [text.get_text() for text in ax.get_yticklabels()] == [f"recall [{name}]" for name in NAMES]
     assert display.ConfusionDisplay.from_matrix(C).display_labels == NAMES
     assert "value" in repr(display.ConfusionDisplay.from_matrix([[0.5, 1], [2, 3]]))
     assert "count" in repr(display.ConfusionDisplay.from_matrix([[0.0, 1], [2, np.nan]]))
@@ -203,3 +203,63 @@ def test_other_labels_in_conformal_scores():
     named = conformal.prediction_sets(PROBABILITIES, [0.5], labels=NAMES)
     with pytest.raises(ValueError, match="y must be of the labels"):
         named.coverage(IDS)
+
+
+WORDS = ["cat", "dog", "fox"]
+TABLE = pd.DataFrame([[8, 1, 2], [3, 9, 1], [1, 1, 7]], pd.Index(WORDS, name="y"), pd.Index(WORDS, name="p"))
+PEOPLE = pd.DataFrame([[4, 1, 2], [3, 5, 1]], ["north", "south"], ["red", "green", "blue"])
+
+
+@pytest.mark.parametrize("make", [
+    cmfast.ipf, lambda M: cmfast.ipf(M, [1, 1, 1], [1, 1, 1]),
+    lambda M: cmfast.estimate_for_target(M, class_shares=[1, 1, 1]),
+], ids=["ipf", "ipf with sums", "estimate_for_target"])  # fmt: skip
+def test_scaled_tables_and_counts_keep_their_names(make):
+    counts = cmfast.ConfusionCounts.from_labels(*(np.array(WORDS)[k] for k in np.nonzero(np.ones((3, 3)))))
+    for M in (TABLE, counts):
+        found = make(M)
+        frame = found.to_pandas()
+        assert list(frame.index) == list(frame.columns) == WORDS
+        np.testing.assert_array_equal(frame, found.matrix)
+        assert [tick.get_text() for tick in found.plot().ax_.get_yticklabels()] == WORDS
+        assert pickle.loads(pickle.dumps(found)).to_pandas().equals(frame)
+    assert list(make(TABLE.to_numpy()).to_pandas().index) == [0, 1, 2]
+    assert list(make(pd.DataFrame(TABLE.to_numpy())).to_pandas().index) == [0, 1, 2]
+
+
+def test_rows_and_columns_of_a_table_keep_names_of_their_own():
+    found = cmfast.ipf(PEOPLE, [1.0, 2.0], [1.0, 1.0, 1.0]).to_pandas()
+    assert list(found.index) == ["north", "south"]
+    assert list(found.columns) == ["red", "green", "blue"]
+
+
+def test_intervals_and_reports_of_a_table_name_its_classes():
+    found = uncertainty.interval(TABLE, "recall", method="normal")
+    assert found.to_pandas()["class"].tolist() == WORDS
+    np.testing.assert_array_equal(found, uncertainty.interval(TABLE.to_numpy(), "recall", method="normal"))
+    several = uncertainty.interval(TABLE, ["recall", "accuracy"], method="normal").to_pandas()
+    assert several["class"].tolist()[:3] == WORDS
+    assert uncertainty.posterior(TABLE, "recall", **FEW).to_pandas()["class"].tolist() == WORDS
+    assert list(metrics.classification_report(TABLE).rows)[:3] == WORDS
+    assert display.ConfusionDisplay.from_matrix(TABLE).display_labels == WORDS
+    assert metrics.most_confused(TABLE, 1).axes == {"class": tuple(WORDS)}
+
+
+def test_ticks_of_one_interval_name_its_metric():
+    def ticks(found):
+        return [tick.get_text() for tick in found.plot().get_yticklabels()]
+
+    assert ticks(C.interval("f1", **FEW)) == ["f1 [bird]", "f1 [cat]", "f1 [dog]"]
+    assert ticks(uncertainty.interval(C.matrix, "f1", **FEW)) == ["f1 [0]", "f1 [1]", "f1 [2]"]
+    assert ticks(C.interval("accuracy", **FEW)) == ["accuracy"]
+    assert ticks(uncertainty.posterior(C, "f1", **FEW)) == ["f1 [bird]", "f1 [cat]", "f1 [dog]"]
+    assert ticks(copy.deepcopy(C.interval("accuracy", **FEW))) == ["accuracy"]
+
+
+def test_coefficients_of_agreement_have_a_name():
+    ratings = np.random.default_rng(0).integers(0, 3, (40, 3))
+    found = agreement.compute(ratings, "gwet_ac1")
+    assert repr(found).startswith("<Agreement: gwet_ac1 ")
+    assert [tick.get_text() for tick in found.plot().get_yticklabels()] == ["gwet_ac1"]
+    both = agreement.compute(ratings, ["fleiss_kappa", "conger_kappa"])
+    assert all(repr(one).startswith(f"<Agreement: {name} ") for name, one in both.items())

@@ -110,7 +110,8 @@ def test_every_class_is_here():
 @pytest.mark.parametrize("name", MAKERS)
 def test_a_result_is_one_line_and_html(name):
     found = made(name)
-    assert type(found) is getattr(results, name)
+    assert isinstance(found, getattr(results, name))
+    assert type(found).__name__ == name
     assert "\n" not in repr(found)
     assert len(repr(found)) <= 170
     html = found._repr_html_()

@@ -378,3 +378,154 @@ def test_a_table_is_no_paired_sample():
     with pytest.raises(TypeError, match=r"got a table of 2 x 2; uncertainty\.bowker takes it"):
         uncertainty.mcnemar([[10, 2], [5, 9]])
     assert uncertainty.bowker([[10, 2], [5, 9]]).statistic == pytest.approx((2 - 5) ** 2 / (2 + 5))
+
+
+@pytest.mark.parametrize("turned", [WORDS, WORDS[::-1]], ids=["same order", "turned"])
+def test_counts_and_a_table_are_added_by_name(turned):
+    counts = cmfast.ConfusionCounts.from_labels(np.repeat(WORDS, 2), np.tile(WORDS, 2))
+    other = FRAME.loc[turned, turned]
+    by_hand = counts.matrix + FRAME.to_numpy()
+    for found in (counts + other, other + counts):
+        np.testing.assert_array_equal(found.loc[WORDS, WORDS], by_hand)
+        np.testing.assert_array_equal(found, by_hand)
+    np.testing.assert_array_equal((counts - other).loc[WORDS, WORDS], counts.matrix - FRAME.to_numpy())
+    np.testing.assert_array_equal((other - counts).loc[WORDS, WORDS], FRAME.to_numpy() - counts.matrix)
+    for wrong in (other.rename(index={"fox": "cow"}), other.iloc[:2, :2], other.rename(columns={"cat": "cow"})):
+        with pytest.raises(ValueError, match=r"with the labels of the counts, \('cat', 'dog', 'fox'\), got \("):
+            counts + wrong
+        with pytest.raises(ValueError, match=r"with the labels of the counts"):
+            wrong + counts
+    for operation in (lambda: counts * other, lambda: other / counts, lambda: counts + other["cat"]):
+        with pytest.raises(TypeError):
+            operation()
+
+
+def test_sums_in_the_order_of_value_counts_are_doubted():
+    shares = pd.Series(["fox"] * 3 + ["cat"] * 2 + ["dog"]).value_counts()
+    bare = 100 * FRAME.to_numpy()
+    for M in (bare, pd.DataFrame(bare), bare.tolist()):
+        for call in (
+            lambda M, s: cmfast.ipf(M, s, [2.0, 2.0, 2.0]),
+            lambda M, s: cmfast.ras(M, [2.0, 2.0, 2.0], s),
+            lambda M, s: cmfast.support(M, s, s),
+            lambda M, s: cmfast.estimate_for_target(M, class_shares=s / 6),
+        ):
+            with pytest.warns(
+                cmfast.DiagnosticWarning, match=r"sorted by size.*\('fox', 'cat', 'dog'\); give .*sort_i"
+            ):
+                call(M, shares)
+            call(M, shares.sort_index())
+            call(M, shares.to_numpy())
+            call(M, pd.Series([1.0, 2.0, 3.0], ["low", "mid", "high"]))  # an order of its own
+            call(M, pd.Series([2.0, 2.0, 2.0], ["low", "mid", "high"]))
+
+
+def test_sums_of_other_labels_are_refused():
+    sums = pd.Series([1.0, 2.0, 3.0], ["cat", "cow", "fox"])
+    for call in (
+        lambda: cmfast.ipf(FRAME, sums, [2.0, 2.0, 2.0]),
+        lambda: cmfast.ipf(FRAME, [2.0, 2.0, 2.0], sums),
+        lambda: cmfast.estimate_for_target(COUNTS, class_shares=sums),
+    ):
+        with pytest.raises(ValueError, match=r"the same labels.*\('cat', 'dog', 'fox'\) and \('cat', 'cow', 'fox'\)"):
+            call()
+    turned = pd.DataFrame(100 * FRAME.to_numpy(), WORDS, WORDS[::-1])  # rows and columns in two orders
+    cmfast.ipf(turned, pd.Series([1.0, 2.0, 3.0], WORDS), pd.Series([1.0, 2.0, 3.0], WORDS[::-1]).to_numpy())
+    with pytest.raises(ValueError, match=r"M and row_sums must have the same index"):
+        cmfast.ipf(turned, pd.Series([1.0, 2.0, 3.0], WORDS[::-1]), [2.0, 2.0, 2.0])
+
+
+TRUTH, OTHER, THIRD = ["a", "b"] * 10, ["c", "d"] * 10, ["d", "c"] * 10
+TABLE = pd.DataFrame({"y": TRUTH, "p": OTHER, "g": [0, 1] * 10})
+WITHOUT_A_COMMON_LABEL = {
+    "confusion_matrix": lambda: cmfast.confusion_matrix(TRUTH, OTHER),
+    "ConfusionCounts": lambda: cmfast.ConfusionCounts.from_labels(TRUTH, OTHER).compute("accuracy"),
+    "categorical": lambda: cmfast.ConfusionCounts.from_labels(TABLE.y.astype("category"), TABLE.p.astype("category")),
+    "columns": lambda: cmfast.ConfusionCounts.from_labels(TABLE, y_true="y", y_pred="p"),
+    "by": lambda: cmfast.by(TABLE, "g", y_true="y", y_pred="p").table("accuracy"),
+    "from_labels": lambda: metrics.from_labels(TRUTH, OTHER, "accuracy"),
+    "interval": lambda: uncertainty.interval(TRUTH, OTHER, "accuracy", method="wilson"),
+    "compare": lambda: uncertainty.compare(TRUTH, OTHER, THIRD, "accuracy", n_resamples=20),
+    "compare right": lambda: uncertainty.compare(TRUTH, TRUTH, OTHER, "accuracy", n_resamples=20),
+    "mcnemar": lambda: uncertainty.mcnemar(TRUTH, OTHER, THIRD),
+    "equivalence": lambda: uncertainty.equivalence(TRUTH, OTHER, THIRD, "accuracy", margin=0.1),
+    "paired_counts": lambda: uncertainty.paired_counts(TRUTH, OTHER, THIRD),
+    "report": lambda: cmfast.report(TRUTH, OTHER, n_resamples=20),
+    "report of two": lambda: cmfast.report(TRUTH, {"new": OTHER, "old": THIRD}, n_resamples=20),
+    "display": lambda: cmfast.display.ConfusionDisplay.from_predictions(TRUTH, OTHER),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_A_COMMON_LABEL)
+def test_labels_without_one_in_common_are_said_once(name):
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        WITHOUT_A_COMMON_LABEL[name]()
+    texts = [str(one.message) for one in said if "no label in common, of 2 and 2" in str(one.message)]
+    assert len(texts) == 1
+    assert "y_true and y_" in texts[0]
+
+
+def test_labels_with_one_in_common_are_not_doubted():
+    for y, p in ((TRUTH, ["a", "c"] * 10), (TRUTH, ["c"] * 20), (["a"] * 20, OTHER)):
+        counts = cmfast.ConfusionCounts.from_labels(y, p)
+        cmfast.ConfusionCounts.from_labels(TRUTH, OTHER, labels=["a", "b", "c", "d"])  # listed, so meant
+        uncertainty.mcnemar(y, p, y)
+        counts.compute("accuracy")
+
+
+PAIR = np.array([[5, 2], [1, 9]])
+BITS, OTHER_BITS = [0, 1, 1, 0, 1, 0, 1, 1] * 3, [0, 1, 0, 0, 1, 1, 1, 1] * 3
+OF_TWO = cmfast.ConfusionCounts.from_labels(BITS, OTHER_BITS)
+FEW = {"n_resamples": 20}
+WITH_A_POSITIVE_CLASS = {
+    "compute": lambda name, k: metrics.compute(PAIR, name, pos_label=k),
+    "from_labels": lambda name, k: metrics.from_labels(BITS, OTHER_BITS, name, pos_label=k),
+    "counts": lambda name, k: OF_TWO.compute(name, pos_label=k),
+    "table": lambda name, k: OF_TWO.table([name], pos_label=k),
+    "interval": lambda name, k: uncertainty.interval(PAIR, name, method="normal", pos_label=k),
+    "interval of counts": lambda name, k: OF_TWO.interval(name, method="normal", pos_label=k),
+    "posterior": lambda name, k: uncertainty.posterior(PAIR, name, pos_label=k, **FEW),
+    "standard_error": lambda name, k: uncertainty.standard_error(PAIR, name, pos_label=k),
+    "compare": lambda name, k: uncertainty.compare(BITS, OTHER_BITS, BITS, name, pos_label=k, method="delta", **FEW),
+    "equivalence": lambda name, k: uncertainty.equivalence(BITS, OTHER_BITS, BITS, name, 0.1, pos_label=k),
+}
+
+
+@pytest.mark.parametrize("call", WITH_A_POSITIVE_CLASS.values(), ids=WITH_A_POSITIVE_CLASS)
+def test_a_positive_class_that_no_metric_has_is_refused(call):
+    warnings.simplefilter("ignore")  # the samples are few
+    for name in ("f1", "f1_macro", "fbeta_2", "fbeta_2_weighted"):
+        binary = f"{name.removesuffix('_macro').removesuffix('_weighted')}_binary"
+        with pytest.raises(
+            ValueError, match=rf"pos_label must be left out for {name}, got 1; '{binary}' is of the pos"
+        ):
+            call(name, 1)
+        call(name, None)
+        call(binary, 0)
+    with pytest.raises(ValueError, match=r"pos_label must be left out for accuracy, got 1$"):
+        call("accuracy", 1)
+
+
+def test_a_positive_class_beside_other_metrics_is_taken():
+    found = metrics.compute(PAIR, ["f1", "f1_binary"], pos_label=0)
+    assert found["f1_binary"] == found["f1"][0]
+    with pytest.raises(ValueError, match='pos_label must be left out without average="binary", got 1'):
+        metrics.f1(PAIR, pos_label=1)
+    assert metrics.f1(PAIR, average="binary", pos_label=0) == found["f1_binary"]
+    with pytest.raises(ValueError, match=r"for 71 metrics without a positive class, first accuracy"):
+        metrics.compute(PAIR, pos_label=1)
+
+
+def test_metrics_that_nobody_asked_for_are_not_doubted():
+    rng = np.random.default_rng(3)
+    y = np.array(["a", "b", "c"])[rng.integers(0, 3, 900)]
+    p = np.where(rng.random(900) < 0.7, y, "a")
+    counts = cmfast.ConfusionCounts.from_labels(y, p)
+    metrics.compute(counts)  # with the weighted kappas, as every metric
+    M = [[70, 15, 15], [15, 70, 15], [15, 15, 70]]
+    uncertainty.interval(M, n_resamples=200)
+    with pytest.warns(cmfast.DiagnosticWarning, match="kappa_linear depends on the order"):
+        metrics.compute(counts, "kappa_linear")
+    with pytest.warns(cmfast.DiagnosticWarning, match="min_recall"):
+        uncertainty.interval(M, "min_recall", n_resamples=200)

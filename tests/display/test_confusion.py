@@ -336,3 +336,30 @@ def test_integers_are_written_as_integers():
 def test_a_matrix_is_no_display():
     with pytest.raises(TypeError, match=r"ConfusionDisplay.from_matrix\(M\), got ndarray"):
         ConfusionDisplay(M)
+
+
+def test_labels_are_drawn_at_once_and_once():
+    """As scikit-learn's: a call, and plt.show() shows the picture."""
+    plt.close("all")
+    drawn = ConfusionDisplay.from_predictions(["a", "b", "b"], ["a", "b", "a"])
+    assert plt.get_fignums() == [drawn.figure_.number]
+    assert [tick.get_text() for tick in drawn.ax_.get_yticklabels()] == ["a", "b"]
+    first = drawn.figure_
+    drawn.plot(text="triple")  # in place of the first
+    assert plt.get_fignums() == [drawn.figure_.number]
+    assert drawn.figure_ is not first
+    drawn.plot()  # of one that was asked for
+    assert len(plt.get_fignums()) == 2
+    plt.close("all")
+    figure, ax = plt.subplots()
+    given = ConfusionDisplay.from_predictions(["a", "b"], ["a", "b"], ax=ax)
+    assert given.ax_ is ax
+    given.plot(ax=figure.add_subplot())  # the axes of others stay
+    assert plt.get_fignums() == [figure.number]
+    elsewhere = ConfusionDisplay.from_estimator(Yes(), [[0], [1]], np.array(["yes", "no"])).plot(ax=ax)
+    assert elsewhere.ax_ is ax
+    assert plt.get_fignums() == [figure.number]
+    plt.close("all")
+    ConfusionDisplay.from_matrix([[1, 2], [3, 4]])
+    cmfast.report(["a", "b"], ["a", "b"], n_resamples=20)
+    assert not plt.get_fignums()

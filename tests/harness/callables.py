@@ -638,7 +638,7 @@ OF_CLASSES = {"free": ("pos_label", "average_over")}  # of the labels, not of th
 PICTURED: dict[str, Any] = {
     "batch": (),
     "others": {"names": None},
-    "free": ("display_labels", "groups", "order", "names", "paired"),
+    "free": ("display_labels", "groups", "order", "names", "paired", "ax"),
 }
 PLOTTED = {"free": ("text", "log", "own_diagonal", "colorbar", "vmin", "vmax", "values_format")}
 OF_SHARES: dict[str, Any] = {

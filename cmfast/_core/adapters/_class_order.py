@@ -21,8 +21,8 @@ def check_class_order(name: str, rows: Sequence[Any], columns: Sequence[Any]) ->
     rows, columns = list(rows), list(columns)
     if rows != columns and not set(rows).isdisjoint(columns) and caller.name() not in TABLES:
         msg = (
-            f"{name} must have the same classes in rows and columns, in one order, got {_format_labels(rows)} and "
-            f"{_format_labels(columns)}; reindex both"
+            f"{name} must have the same classes in rows and columns, in one order, got {format_labels(rows)} and "
+            f"{format_labels(columns)}; reindex both"
         )
         raise ValueError(msg)
     if rows == columns and len(rows) > 1 and isinstance(rows[-1], str) and rows[-1] == TOTALS:
@@ -30,6 +30,6 @@ def check_class_order(name: str, rows: Sequence[Any], columns: Sequence[Any]) ->
         raise ValueError(msg)
 
 
-def _format_labels(labels: list[Any]) -> str:
+def format_labels(labels: list[Any]) -> str:
     """Format the first labels for a message."""
     return f"({', '.join(map(repr, labels[:MOST_SHOWN_LABELS]))}{', ...' if len(labels) > MOST_SHOWN_LABELS else ''})"

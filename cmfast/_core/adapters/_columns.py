@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from cmfast._core import caller
 from cmfast._core.adapters import _class_order, _text_codes
 from cmfast.kernels.loading import find_loaded_module
 
@@ -111,6 +112,9 @@ def _refuse_label_columns(name: str, columns: Any, index: Any = ()) -> None:
     """Raise TypeError for a table with a column of true and one of predicted labels, which is no matrix."""
     names = [str(column) for column in columns]
     truth, guess = (next((one for one in names if one.lower() in side), None) for side in (TRUTHS, GUESSES))
+    is_unnamed = len(index) not in (0, 2) and list(index) == list(range(len(index)))  # so no square matrix
+    if len(names) == 2 and is_unnamed and "0" not in names and caller.name().startswith("metrics."):
+        truth, guess = names
     if name != "M" or truth is None or guess is None or list(map(str, index)) == names:
         return
     cure = f"count them: confusion_matrix(table, y_true={truth!r}, y_pred={guess!r})"

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import numpy.ma  # imported here, because NumPy's lazy import could run while another thread forks
 
-from cmfast._core.adapters import Adapter, _columns, _text_codes, read_only
+from cmfast._core.adapters import Adapter, _class_order, _columns, _text_codes, read_only
 from cmfast._core.kernel_lookup import get_kernel
 from cmfast.kernels.loading import find_loaded_module
 
 _HOST = 1  # kDLCPU
+# Arguments with a value for each row or each column of a matrix: the axis of the matrix that has the same labels.
+_AXES = {"row_sums": 0, "class_shares": 0, "col_sums": 1}
 _BUFFERS = (memoryview, bytearray, array)  # sequences that NumPy reads as one buffer
 
 
@@ -69,16 +71,14 @@ class NumPy(Adapter):
             return None
         named = [(name, axes) for name, x in arrays.items() if (axes := _list_indexes(pd, x))]
         for (first, x), (second, y) in combinations(named, 2):
-            pairs = list(zip(x, y, strict=True)) if len(x) == len(y) else list(product(x, y))
-            if len(x) != len(y) and any(a.equals(b) for (_, a), (_, b) in pairs):
-                continue
+            pairs = _pair_axes(first, x, second, y)
             for (axis, a), (other, b) in pairs:
                 if _are_permuted(a, b):
                     cure = f"{second}.reindex({f'{other}=' if len(y) > 1 else ''}{first}.{axis})"
                     if other == "labels":
                         cure = f"{first}.reindex({f'{axis}=' if len(x) > 1 else ''}{second}.labels)"
                     advice = f"give {cure}, or arrays if their order is meant"
-                    if "y_true" in arrays and any(index.equals(pd.RangeIndex(len(index))) for index in (a, b)):
+                    if "y_true" in arrays and (_is_default(pd, a) or _is_default(pd, b)):
                         # The default index may be that of predictions in a new Series, which are in order.
                         advice = (
                             f"give {first}.to_numpy() and {second}.to_numpy() if rows belong together, as predictions "
@@ -89,9 +89,16 @@ class NumPy(Adapter):
                         f"index in two orders; {advice}"
                     )
                     raise ValueError(msg)
+                if {first, second} & _AXES.keys() and _have_other_labels(pd, a, b):
+                    shown = " and ".join(_class_order.format_labels(list(index)) for index in (a, b))
+                    msg = (
+                        f"{first} and {second} must have the same labels, as they are matched by position, got "
+                        f"{shown}; give arrays if their order is meant"
+                    )
+                    raise ValueError(msg)
         series = [(name, x.index) for name, x in arrays.items() if isinstance(x, pd.Series)]
         doubts = (_compare_samples(pd, *pair) for pair in combinations(series, 2) if "y_true" in arrays)
-        return next((doubt for doubt in doubts if doubt is not None), None)
+        return next((doubt for doubt in doubts if doubt is not None), None) or _doubt_order(pd, arrays)
 
     def call(self, op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
         """Run the ``cpu`` kernel; 0-d results become NumPy scalars, as a ufunc's do."""
@@ -187,6 +194,52 @@ def _list_indexes(pd: Any, x: Any) -> list[Any]:
     return [("labels", pd.Index(x.labels))] * 2 if hasattr(type(x), "_matrix_for_ops") else []
 
 
+def _is_default(pd: Any, index: Any) -> bool:
+    """Whether an index is 0, ..., n-1, which pandas gives to rows without names."""
+    return bool(index.equals(pd.RangeIndex(len(index))))
+
+
+def _have_other_labels(pd: Any, a: Any, b: Any) -> bool:
+    """Whether two indexes of one length, of labels and not of positions, share most labels but not all."""
+    if len(a) != len(b) or a.equals(b) or _is_default(pd, a) or _is_default(pd, b):
+        return False
+    return len(a) < 2 * int(a.isin(b).sum()) < 2 * len(a)
+
+
+def _pair_axes(first: str, x: list[Any], second: str, y: list[Any]) -> list[tuple[Any, Any]]:
+    """Return the pairs of axes of two arguments that must agree; none if a vector fits an axis of a matrix."""
+    if len(x) == len(y):
+        return list(zip(x, y, strict=True))
+    axis = _AXES.get(first if len(x) == 1 else second)
+    if axis is not None:
+        return [(x[0] if len(x) == 1 else x[axis], y[0] if len(y) == 1 else y[axis])]
+    pairs = list(product(x, y))
+    return [] if any(a.equals(b) for (_, a), (_, b) in pairs) else pairs
+
+
+def _doubt_order(pd: Any, arrays: dict[str, Any]) -> str | None:
+    """Return the text of a warning if values per class have the order of value_counts but the matrix has no labels.
+
+    That order is by frequency, whereas the classes of a counted matrix are sorted.
+    """
+    axes = [axis for name, x in arrays.items() if name not in _AXES for _, axis in _list_indexes(pd, x)]
+    if not all(_is_default(pd, axis) for axis in axes):
+        return None
+    for name in _AXES:
+        x: Any = arrays.get(name)
+        if not isinstance(x, pd.Series) or len(x) < 2 or x.index.is_monotonic_increasing:
+            continue
+        if x.is_monotonic_decreasing and x.iloc[0] != x.iloc[-1]:
+            shown = _class_order.format_labels(list(x.index))
+            matrix = next(other for other in arrays if other not in _AXES)
+            return (
+                f"{name} is matched by position, as {matrix} has no labels, but is sorted by size, as value_counts() "
+                f"does, with the labels {shown}; give {name}.sort_index(), as classes are sorted, or an array if its "
+                "order is meant"
+            )
+    return None
+
+
 def _are_permuted(a: Any, b: Any) -> bool:
     """Whether two indexes have the same labels in two orders, each once."""
     if a is b or len(a) != len(b) or a.equals(b) or not (a.is_unique and b.is_unique):
@@ -205,7 +258,7 @@ def _compare_samples(pd: Any, one: tuple[str, Any], other: tuple[str, Any]) -> s
     n = len(a)
     if a is b or len(b) != n or a.equals(b):  # another length raises where shapes are compared
         return None
-    if any(index.equals(pd.RangeIndex(n)) for index in (a, b)):
+    if _is_default(pd, a) or _is_default(pd, b):
         return None
     meant = "; give arrays, by .to_numpy(), if their order is meant"
     align = f"{first}, {second} = {first}.align({second}, join='inner') keeps those in both"

@@ -10,6 +10,7 @@ import numpy as np
 import cmfast
 from cmfast._core.annotations import NORMALIZATIONS
 from cmfast._core.result_repr import MOST_SHOWN_CLASSES
+from cmfast._files.matrices import TRUE_BY_PREDICTED
 from cmfast._files.output import FileError
 from cmfast.cli import _screen
 from cmfast.cli._calls import compute_with_status, select_options
@@ -29,7 +30,8 @@ def add_options(parser: Parser) -> None:
     """Add the options of the command."""
     add_labels(parser, "npy (n, 2), csv, tsv, Parquet, Arrow or Feather file; or a folder, glob or URL of such files")
     what = "normalise the matrix; row is also called true, col pred"
-    parser.add_argument("--normalize", type=normalization, choices=NORMALIZATIONS, help=what)
+    shown = "{all,row,true,col,pred,bi}"
+    parser.add_argument("--normalize", type=normalization, choices=NORMALIZATIONS, metavar=shown, help=what)
     add_common(parser, "--smoothing", "--threads")
     add_output(parser, "npy, npz, csv or json file; all but npy store the labels")
     add_cluster(parser)
@@ -102,7 +104,7 @@ def _columns(counted: CountedLabels) -> Columns:
     by = zip(counted.by or (), zip(*counted.groups, strict=True), strict=True)
     groups = [(name, [value for value in values for _ in range(n)]) for name, values in by]
     cells = [(label, M[:, :, k].ravel()) for k, label in enumerate(counted.labels)]
-    return [*groups, ("true \\ predicted", counted.labels * len(M)), *cells]
+    return [*groups, (TRUE_BY_PREDICTED, counted.labels * len(M)), *cells]
 
 
 def _label_array(target: Path, labels: list[Any], matrix_bytes: int) -> np.ndarray:

@@ -20,7 +20,7 @@ from cmfast.cli._matrices import block_bytes, check_is_npy, check_matrices, coun
 from cmfast.cli._options import MATRICES, add_common, add_output
 from cmfast.cli._parser import Parser, misuse
 from cmfast.cli._result import Result
-from cmfast.cli._saved_counts import COUNTS, read_counts
+from cmfast.cli._saved_counts import are_counts, read_counts
 from cmfast.cli._values import natural_number, whole_number
 from cmfast.cli._writing import write_npy
 from cmfast.uncertainty._resample import Scheme, explain_failure
@@ -69,7 +69,7 @@ def run(args: argparse.Namespace) -> Result:
 
 def _read_counts(args: argparse.Namespace) -> np.ndarray:
     """Return the matrices of the file."""
-    if isinstance(args.input, Path) and args.input.suffix.lower() in COUNTS:
+    if isinstance(args.input, Path) and are_counts(args.input):
         if args.cells:
             misuse("--cells belongs to a table")
         return np.asarray(read_counts(args.input, cmfast.ConfusionCounts).matrix)

@@ -117,7 +117,8 @@ def compute_value(
         full = np.zeros((len(classes), len(classes)), table.dtype)
         full[np.ix_(places, places)] = table
         table = full
-    return float(metrics.compute(table, metric, undefined=undefined, pos_label=positive))
+    place = positive if is_binary((metric,)) else None  # scikit-learn's scorers ignore it for other averages
+    return float(metrics.compute(table, metric, undefined=undefined, pos_label=place))
 
 
 def _validate_labels(labels: Any) -> list[Any] | None:

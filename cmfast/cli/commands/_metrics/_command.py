@@ -28,7 +28,7 @@ from cmfast.cli._options import (
 from cmfast.cli._ordering import resolve_order, warn_of_order
 from cmfast.cli._parser import Parser, misuse
 from cmfast.cli._result import Result
-from cmfast.cli._saved_counts import COUNTS, read_counts
+from cmfast.cli._saved_counts import are_counts, read_counts
 from cmfast.cli._values import POLICIES, positive_number
 from cmfast.cli.commands._metrics import _blocks, _groups, _intervals, _parts, _whole
 from cmfast.metrics._plan import is_binary
@@ -87,8 +87,8 @@ def _are_labels(args: argparse.Namespace) -> bool:
 
 
 def _are_counts(args: argparse.Namespace) -> bool:
-    """Whether the input has the suffix of saved counts."""
-    return getattr(args.input, "suffix", "").lower() in COUNTS
+    """Whether the input is a file of saved counts."""
+    return are_counts(args.input)
 
 
 def _needs_all(args: argparse.Namespace) -> bool:
