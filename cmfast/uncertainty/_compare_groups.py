@@ -19,7 +19,7 @@ from cmfast.metrics._names import MetricName, Names
 from cmfast.uncertainty import _caveats, _group_gaps, _group_statistics, _replicate_statistics
 from cmfast.uncertainty._from_labels import gather_named_arrays, take_group_columns
 from cmfast.uncertainty._group_results import GroupComparison, GroupComparisonsByMetric
-from cmfast.uncertainty._intervals import count_share_samples, find_share_base
+from cmfast.uncertainty._intervals import count_share_samples, find_share_base, require_share_base
 from cmfast.uncertainty._invalid_counts import report_invalid
 from cmfast.uncertainty._results import Interval, normal_interval
 
@@ -41,7 +41,7 @@ DRAWS_BYTES = 2**27  # of replicates held at a time
 DOUBTED_AS = {"bootstrap": "percentile", "delta": "normal"}  # whose caveats hold for the groups
 
 
-class _Request(NamedTuple):
+class _GroupRequest(NamedTuple):
     """Validated options."""
 
     method: str
@@ -89,7 +89,7 @@ def compare_groups(
     /,
     names: MetricName | Fairness,
     *,
-    method: GroupMethod = ...,
+    method: GroupMethod | None = ...,
     reference: Label | None = ...,
     confidence_level: float = ...,
     n_resamples: int = ...,
@@ -106,7 +106,7 @@ def compare_groups(
     /,
     names: Names = ...,
     *,
-    method: GroupMethod = ...,
+    method: GroupMethod | None = ...,
     reference: Label | None = ...,
     confidence_level: float = ...,
     n_resamples: int = ...,
@@ -141,7 +141,7 @@ def compare_groups(
     /,
     names: Any = None,
     *,
-    method: GroupMethod = "bootstrap",
+    method: GroupMethod | None = None,
     reference: Label | None = None,
     confidence_level: float = 0.95,
     n_resamples: int = 10_000,
@@ -164,10 +164,11 @@ def compare_groups(
     names : str or list of str, optional
         As for :func:`cmfast.metrics.compute`, or of two classes also criteria of fairness: "selection_rate" or
         "demographic_parity", the share of samples that are predicted positive; "equal_opportunity", the recall of the
-        positive class; "equalized_odds", its recall and false positive rate, of which the larger difference counts.
-    method : {"bootstrap", "delta", "wilson"}
+        positive class; "equalized_odds", its recall and false positive rate; the larger difference of both counts.
+    method : {"bootstrap", "delta", "wilson"}, optional
         Bootstrap of the samples of each group; standard errors by the delta method, without resampling; Wilson's
         intervals of each group combined, for metrics that are shares of samples (accuracy, recall, precision, ...).
+        Default: "wilson" for these and for fairness, "bootstrap" for other metrics.
     reference : label, optional
         The group that all others are compared with, a position for matrices without labels. Default: every pair.
     confidence_level : float
@@ -178,7 +179,7 @@ def compare_groups(
         Seed of the replicates, the same as of :func:`resample`.
     undefined : {"present", "nan", "strict", "zero", "one"} or float
         Value of a 0/0, as for :func:`cmfast.metrics.compute`. A group whose value is itself 0/0 is left out of all
-        comparisons, whatever its estimate is filled with, and so are such replicates.
+        comparisons, and so are such replicates.
     pos_label : label, optional
         The positive one of two classes, for binary names and fairness; default: the second. Of matrices without labels
         0 or 1.
@@ -259,7 +260,8 @@ def compare_groups(
     'the groups differ'
     """
     del ignore_index  # read where labels are counted, before this call
-    validate.choice("method", method, get_args(GroupMethod))
+    if method is not None:
+        validate.choice("method", method, get_args(GroupMethod))
     confidence_level = validate.share("confidence_level", confidence_level)
     n_resamples = validate.count("n_resamples", n_resamples, least=2)
     on_failure = _evaluate.check_options(undefined, on_failure)
@@ -275,6 +277,8 @@ def compare_groups(
         positive, axes = _evaluate.find_positive(pos_label), {}
     (M,) = dispatch.adopt(M=M)
     M = adapter(M).unwrap(M)
+    if adapter(M).is_on_host(M):  # results are NumPy arrays for every library
+        M = adapter(M).to_host(M)
     C, _ = validate.matrices(square=True, M=M)
     shape = dispatch.shape_of(M)
     if len(shape) < 3:
@@ -284,13 +288,25 @@ def compare_groups(
         validate.refuse("names", f"metrics of {C} classes, as fairness needs two", repr(fair))
     labels = axes.get("group", tuple(range(shape[-3])))
     place = _find_reference(reference, labels)
-    request = _Request(method, confidence_level, n_resamples, seed, undefined, positive, on_failure, num_threads)
-    measured = _measure(M, parts, request)
+    request = _GroupRequest("", confidence_level, n_resamples, seed, undefined, positive, on_failure, num_threads)
     classes = axes.get("class", tuple(range(C)))
-    found = [_compare(name, measured, request, place, labels, classes, shape[:-3]) for name in wanted]
+    methods = {name: _choose_method(name) if method is None else method for name in wanted}
+    found: dict[str, GroupComparison] = {}
+    for k, each in enumerate(dict.fromkeys(methods.values())):
+        some = [name for name in wanted if methods[name] == each]
+        own = request._replace(method=each)
+        rates = tuple(dict.fromkeys(rate for name in some for rate in CRITERIA.get(name, (name,))))
+        measured = _measure(M, rates, own, report=k == 0)
+        found |= {name: _compare(name, measured, own, place, labels, classes, shape[:-3]) for name in some}
     if isinstance(names, str) and names not in GROUPS:
-        return found[0]
-    return GroupComparisonsByMetric(dict(zip(wanted, found, strict=True)))
+        return found[wanted[0]]
+    return GroupComparisonsByMetric({name: found[name] for name in wanted})
+
+
+def _choose_method(name: str) -> GroupMethod:
+    """Return the default method: that of shares of samples, or the one that fits every metric."""
+    shares = name in CRITERIA or find_share_base(name) is not None
+    return "wilson" if shares else "bootstrap"
 
 
 def _resolve_names(names: Any) -> tuple[str, ...]:
@@ -318,15 +334,15 @@ def _find_reference(reference: Any, groups: tuple[Any, ...]) -> int | None:
     return validate.refuse("reference", f"one of the groups {shown}", validate.format_value(reference))
 
 
-def _measure(M: Any, parts: tuple[str, ...], request: _Request) -> dict[str, _Measured]:
+def _measure(M: Any, parts: tuple[str, ...], request: _GroupRequest, *, report: bool) -> dict[str, _Measured]:
     """Return what is known of each metric of all groups, shape (..., G), flattened to (N, G)."""
     shape = dispatch.shape_of(M)
     flat = M.reshape(int(np.prod(shape[:-3])), *shape[-3:])
     metrics = tuple(part for part in parts if part != SELECTED)
-    found = dict(zip(metrics, _measure_metrics(flat, metrics, request, report=True), strict=True)) if metrics else {}
+    found = dict(zip(metrics, _measure_metrics(flat, metrics, request, report=report), strict=True)) if metrics else {}
     if SELECTED in parts:
         pooled = adapter(flat).evaluate(lambda M: _pool_rows(M, request.positive), flat)
-        (found[SELECTED],) = _measure_metrics(pooled, (IN_POOLED,), request, report=not metrics)
+        (found[SELECTED],) = _measure_metrics(pooled, (IN_POOLED,), request, report=report and not metrics)
     return found
 
 
@@ -338,7 +354,7 @@ def _pool_rows(M: Any, positive: int) -> Any:
     return out
 
 
-def _measure_metrics(M: Any, names: tuple[str, ...], request: _Request, *, report: bool) -> list[_Measured]:
+def _measure_metrics(M: Any, names: tuple[str, ...], request: _GroupRequest, *, report: bool) -> list[_Measured]:
     """Return what is known of metrics of matrices of shape (N, G, C, C)."""
     own, C = adapter(M), dispatch.shape_of(M)[-1]
     layout = _plan.make_plan(names, C, request.undefined, request.positive, argument="M")
@@ -384,9 +400,9 @@ def _measure_metrics(M: Any, names: tuple[str, ...], request: _Request, *, repor
     return found
 
 
-def _count_shares(M: Any, names: tuple[str, ...], request: _Request) -> list[np.ndarray]:
+def _count_shares(M: Any, names: tuple[str, ...], request: _GroupRequest) -> list[np.ndarray]:
     """Return the number of samples that each metric is a share of; refuse metrics that are none."""
-    bases = [find_share_base(name) for name in names]
+    bases = [require_share_base(name) for name in names]
     sums = margins(M, on_failure="ignore", num_threads=request.num_threads)
     host = [np.asarray(adapter(x).to_host(x), np.float64) for x in (sums.total, sums.row_sums, sums.col_sums)]
     sizes = []
@@ -398,7 +414,7 @@ def _count_shares(M: Any, names: tuple[str, ...], request: _Request) -> list[np.
     return sizes
 
 
-def _draw(M: Any, names: tuple[str, ...], layout: _plan.IndexedPlan, request: _Request) -> list[np.ndarray]:
+def _draw(M: Any, names: tuple[str, ...], layout: _plan.IndexedPlan, request: _GroupRequest) -> list[np.ndarray]:
     """Return replicates of every metric of the plan on the host, shape (N, E, G, B); NaN where they are 0/0."""
     found = _draw_replicates(M, layout, request)
     if request.undefined in ("nan", "strict"):
@@ -415,7 +431,7 @@ def _draw(M: Any, names: tuple[str, ...], layout: _plan.IndexedPlan, request: _R
     return found
 
 
-def _draw_replicates(M: Any, layout: _plan.IndexedPlan, request: _Request) -> list[np.ndarray]:
+def _draw_replicates(M: Any, layout: _plan.IndexedPlan, request: _GroupRequest) -> list[np.ndarray]:
     """Return bootstrap replicates of every metric of the plan on the host, shape (N, E, G, B)."""
     N, G, C, _ = dispatch.shape_of(M)
     plan = layout.plan
@@ -434,7 +450,7 @@ def _draw_replicates(M: Any, layout: _plan.IndexedPlan, request: _Request) -> li
     return [np.concatenate(part) for part in parts]
 
 
-def _warn_of_few_samples(M: Any, found: dict[str, _Measured], request: _Request) -> None:
+def _warn_of_few_samples(M: Any, found: dict[str, _Measured], request: _GroupRequest) -> None:
     """Warn of groups that have too few samples for the interval of a metric."""
     method = DOUBTED_AS[request.method]
     intervals = {name: _make_caveat_interval(one, request) for name, one in found.items()}
@@ -449,7 +465,7 @@ def _warn_of_few_samples(M: Any, found: dict[str, _Measured], request: _Request)
         )
 
 
-def _make_caveat_interval(one: _Measured, request: _Request) -> Interval:
+def _make_caveat_interval(one: _Measured, request: _GroupRequest) -> Interval:
     """Return the interval of a metric of every group, with classes last, shape (N, G) or (N, G, C)."""
     low, high, error = _find_group_ends(one, request)
     fields = (one.estimate, low, high, error)
@@ -457,7 +473,7 @@ def _make_caveat_interval(one: _Measured, request: _Request) -> Interval:
     return Interval(estimate, low, high, error, np.zeros(estimate.shape, np.int64))
 
 
-def _find_group_ends(one: _Measured, request: _Request) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _find_group_ends(one: _Measured, request: _GroupRequest) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return both ends of the interval of every group, and its standard error."""
     z = _group_statistics.find_normal_quantile(request.confidence_level)
     if one.draws is not None:
@@ -475,7 +491,7 @@ def _find_group_ends(one: _Measured, request: _Request) -> tuple[np.ndarray, np.
 
 
 def _compare(
-    name: str, measured: dict[str, _Measured], request: _Request, reference: int | None, groups: tuple[Any, ...],
+    name: str, measured: dict[str, _Measured], request: _GroupRequest, reference: int | None, groups: tuple[Any, ...],
     classes: tuple[Any, ...], batch: tuple[int, ...],
 ) -> GroupComparison:  # fmt: skip
     """Return the comparison of one metric or criterion."""
@@ -531,8 +547,8 @@ def _compare(
         lowest=shape_gap(lowest),
         highest=shape_gap(highest),
         **{key: shape_gap(x) for key, x in gap._asdict().items()},
-        first=first,
-        second=second,
+        first=tuple(first.tolist()),
+        second=tuple(second.tolist()),
         **{f"pair_{key}": shape_groups(x) for key, x in of_pairs.items()},
         confidence_level=request.confidence_level,
         method=request.method,

@@ -132,7 +132,7 @@ def _merge_rates(x: np.ndarray) -> np.ndarray:
 
 
 def _reduce(function: np.ufunc, x: np.ndarray) -> np.ndarray:
-    """Reduce the last axis by `np.fmax` or `np.fmin`, which ignore NaN; NaN if there is nothing."""
+    """Reduce the last axis by `np.fmax` or `np.fmin`, which ignore NaN; NaN for an empty axis."""
     return np.asarray(function.reduce(x, axis=-1, initial=np.nan))
 
 

@@ -8,9 +8,9 @@ import numpy as np
 from cmfast._core import plotting, result_repr, validate
 from cmfast._core.markup import escape_prose
 from cmfast._core.usual_options import explain_options_of_methods
+from cmfast.uncertainty._comparison import MOST_NAMED
 
 TableOf: TypeAlias = Literal["groups", "pairs", "gap"]
-MOST_NAMED = 4  # metrics up to which a repr names each
 OF_GROUPS = ("estimate", "low", "high", "standard_error", "n_undefined")
 OF_PAIRS = (
     "pair_difference",
@@ -65,7 +65,7 @@ class GroupComparison(NamedTuple):
         p of the hypothesis that no two groups differ, corrected for the number of pairs.
     ratio, ratio_low, ratio_high : array of float64, shape (...)
         The smallest value divided by the largest, and its interval; NaN for metrics below 0.
-    first, second : array of int64, shape (P,)
+    first, second : tuple of int
         Positions of the groups of each pair; the second is the reference, if there is one.
     pair_difference, pair_low, pair_high : array of float64, shape (..., P)
         First minus second, and its interval, not corrected for the number of pairs.
@@ -97,8 +97,8 @@ class GroupComparison(NamedTuple):
     ratio: Any
     ratio_low: Any
     ratio_high: Any
-    first: Any
-    second: Any
+    first: tuple[int, ...]
+    second: tuple[int, ...]
     pair_difference: Any
     pair_low: Any
     pair_high: Any
@@ -205,7 +205,7 @@ class GroupComparison(NamedTuple):
             if of == "groups":
                 row["group"] = groups[rest[0]]
             elif of == "pairs":
-                row["first"], row["second"] = (groups[int(side[rest[0]])] for side in (self.first, self.second))
+                row["first"], row["second"] = (groups[side[rest[0]]] for side in (self.first, self.second))
             else:
                 for side in ("lowest", "highest"):
                     place = int(np.asarray(getattr(self, side))[index])

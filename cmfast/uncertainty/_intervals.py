@@ -546,7 +546,7 @@ def _compute_wilson_intervals(
 ) -> list[Interval]:
     """Return Wilson score intervals of metrics that are shares of samples."""
     del fixed
-    of = [find_share_base(name) for name in names]  # refuses unsuitable metrics before anything is computed
+    of = [require_share_base(name) for name in names]  # refuses unsuitable metrics before anything is computed
     values = _evaluate_metrics(M, names, {**options, "on_failure": "ignore"})
     given = {"n": options["n"], "num_threads": options["num_threads"]}
     nothing = _plan.make_plan((), dispatch.shape_of(M)[-1], "present", 1, argument="M").plan
@@ -597,8 +597,8 @@ def count_share_samples(name: str, base: str, sums: tuple[Any, Any, Any], positi
     return size[..., positive] if form and form.average == "binary" else size
 
 
-def find_share_base(name: str) -> str:
-    """Return the samples that a metric is a share of: all, row, col or their complements; refuse other metrics."""
+def find_share_base(name: str) -> str | None:
+    """Return the samples that a metric is a share of: all, row, col or their complements; None for other metrics."""
     form: Form | None = find_form(name)
     if form is not None:
         metric = form.metric
@@ -613,4 +613,12 @@ def find_share_base(name: str) -> str:
             and metric.value in SHARE_OF
         ):
             return SHARE_OF[metric.value]
-    return validate.refuse("method", f"another method for {name}, which is not a share of samples", "wilson")
+    return None
+
+
+def require_share_base(name: str) -> str:
+    """Return the samples that a metric is a share of, as :func:`find_share_base`; refuse other metrics."""
+    found = find_share_base(name)
+    if found is None:
+        validate.refuse("method", f"another method for {name}, which is not a share of samples", "wilson")
+    return found

@@ -104,7 +104,7 @@ def test_range_of_two_rates_against_draws():
 
 def test_bootstrap_against_draws_of_numpy():
     right, n, rng = np.array([80, 60, 45]), np.array([100, 90, 80]), np.random.default_rng(2)
-    found = compare(recalls(right, n), "recall_binary", n_resamples=40_000)
+    found = compare(recalls(right, n), "recall_binary", method="bootstrap", n_resamples=40_000)
     # The sizes of classes vary, too: 3 negative samples.
     positives = rng.binomial(n + 3, n / (n + 3), (40_000, 3))
     drawn = rng.binomial(positives, right / n) / positives
@@ -208,7 +208,7 @@ def test_several_columns_are_combined():
 def test_reference_turns_pairs(method):
     M = recalls([80, 60, 45], [100, 90, 80])
     every, one = compare(M, "recall_binary", method=method), compare(M, "recall_binary", method=method, reference=1)
-    assert (one.first.tolist(), one.second.tolist()) == ([0, 2], [1, 1])
+    assert (one.first, one.second) == ((0, 2), (1, 1))
     np.testing.assert_allclose(one.pair_difference, [every.pair_difference[0], -every.pair_difference[2]])
     np.testing.assert_allclose(one.pair_low, [every.pair_low[0], -every.pair_high[2]])
     np.testing.assert_allclose(one.pair_high, [every.pair_high[0], -every.pair_low[2]])
@@ -266,6 +266,7 @@ def test_metrics_below_zero_have_no_ratio():
     M = np.array([[[9, 20], [20, 9]], [[40, 9], [9, 40]]])
     for method in ("bootstrap", "delta"):
         found = compare(M, ["mcc", "accuracy"], method=method)
+        assert {one.method for one in found.values()} == {method}
         assert np.isnan([found["mcc"].ratio, found["mcc"].ratio_low, *found["mcc"].pair_ratio]).all()
         assert 0.0 < found["accuracy"].ratio_low < found["accuracy"].ratio < found["accuracy"].ratio_high < 1.0
 
@@ -289,7 +290,7 @@ def test_the_lower_end_is_above_zero_if_p_is_small():
         np.testing.assert_array_equal(found.difference_low > 0, found.p_value < 0.05)
         assert 20 < np.count_nonzero(found.p_value < 0.05) < 280
         assert (found.difference_high >= found.difference).all()
-    drawn = compare(M[:60], "recall_binary", n_resamples=999)
+    drawn = compare(M[:60], "recall_binary", method="bootstrap", n_resamples=999)
     assert np.mean((drawn.difference_low > 0) == (drawn.p_value <= 0.05)) > 0.98
 
 
@@ -362,10 +363,10 @@ def test_mistakes():
 
 def test_small_groups_are_warned_of():
     with pytest.warns(cmfast.DiagnosticWarning, match='in 1 of 2 groups too few samples.*"wilson"'):
-        uncertainty.compare_groups(recalls([80, 3], [100, 4]), "recall_binary")
+        uncertainty.compare_groups(recalls([80, 3], [100, 4]), "recall_binary", method="bootstrap")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        uncertainty.compare_groups(recalls([80, 3], [100, 4]), "recall_binary", method="wilson")
+        uncertainty.compare_groups(recalls([80, 3], [100, 4]), "recall_binary")
 
 
 @pytest.mark.skipif(torch is None, reason="torch is not installed")
@@ -378,7 +379,15 @@ def test_torch(method):
             np.testing.assert_array_equal(x, y)
 
 
+def test_the_method_fits_the_metric():
+    y, said, group = draw()
+    found = compare(y, said, group, ["mcc", "recall", "equalized_odds", "f1_macro", "recall_micro"])
+    want = ["bootstrap", "wilson", "wilson", "bootstrap", "wilson"]
+    assert [one.method for one in found.values()] == want
+    assert list(found) == ["mcc", "recall", "equalized_odds", "f1_macro", "recall_micro"]
+
+
 def test_threads_and_seeds():
     M = recalls([80, 60, 45], [100, 90, 80])
-    one, two, other = (compare(M, "accuracy", num_threads=k, rng=seed) for k, seed in ((1, 3), (2, 3), (1, 4)))
+    one, two, other = (compare(M, "mcc", num_threads=k, rng=seed) for k, seed in ((1, 3), (2, 3), (1, 4)))
     assert one.difference_low == two.difference_low != other.difference_low
