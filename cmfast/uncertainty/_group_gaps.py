@@ -89,7 +89,8 @@ def find_extremes(value: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     with np.errstate(invalid="ignore"):
         apart = np.where(enough, high.max(-1, initial=-np.inf) - low.min(-1, initial=np.inf), -np.inf)
     if not value.shape[-1]:
-        return (np.full(value.shape[:2], -1),) * 2
+        nowhere = np.full(value.shape[:2], -1)
+        return nowhere, nowhere
     rate = apart.argmax(-1)[..., np.newaxis]
     found = (np.take_along_axis(x, rate, -1)[..., 0] for x in (low.argmin(-1), high.argmax(-1)))
     lowest, highest = (np.where(enough.any(-1), x, -1) for x in found)
