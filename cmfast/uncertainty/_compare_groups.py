@@ -247,14 +247,14 @@ def compare_groups(
     ...     y, guess, site, "accuracy", method="wilson"
     ... )
     >>> found
-    <GroupComparison: accuracy of 3 groups differs by 0.1433 [0.0664, 0.2039], p 1.41e-05>
+    <GroupComparison: accuracy of 3 groups differs by 0.2339 [0.1641, 0.2903], p 1.34e-12>
     >>> found.to_pandas(of="pairs")[
     ...     ["first", "second", "difference", "holm"]
     ... ].round(3)
        first second  difference   holm
-    0  north  south       0.018  0.493
-    1  north   west       0.143  0.000
-    2  south   west       0.125  0.000
+    0  north  south       0.060  0.015
+    1  north   west       0.234  0.000
+    2  south   west       0.174  0.000
     >>> found = uncertainty.compare_groups(y, guess, site, "equalized_odds")
     >>> found.verdict()
     'the groups differ'
