@@ -25,7 +25,7 @@ def jobs(*, small: bool = False) -> list[Job]:
     """Return the jobs."""
     return [
         _simulation(small=small), _comparison(small=small), _permutation(small=small), _interval(small=small),
-        _cells(small=small), _errors(small=small), _areas(small=small),
+        _cells(small=small), _errors(small=small), _areas(small=small), _groups(small=small),
         *(_all_errors(C, 20 if small else B) for C, B in ((3, 500_000), (10, 200_000), (32, 10_000), (100, 500))),
     ]  # fmt: skip
 
@@ -340,3 +340,55 @@ def simulate(n_resamples, scheme="expected_rounded", *, num_threads=None):
             values = np.partition(np.stack([found[name] for name in NAMES]), ends, axis=-1)
             out[s, kind] = (values[..., ends[1]] - values[..., ends[0]]).max(-1)
     return out
+
+
+def _groups(*, small: bool) -> Job:
+    """Return the job: from labels and groups to the largest difference of the recall, with a bootstrap interval."""
+    n, n_resamples, rng = (500, 60, np.random.default_rng(0)) if small else (100_000, 10_000, np.random.default_rng(0))
+    group, y = rng.integers(0, 5, n), rng.integers(0, 2, n)
+    guess = np.where(rng.random(n) < 0.9 - 0.02 * group, y, 1 - y)
+    want = np.ptp([guess[(group == g) & (y == 1)].mean() for g in range(5)])
+    few = max(4, n_resamples // 500)
+
+    def check(found):
+        difference, high = found
+        np.testing.assert_allclose(difference, want)
+        assert difference < high < difference + 0.2
+        return f"{difference:.4f}, upper end {high:.4f}"
+
+    def run(threads):
+        found = uncertainty.compare_groups(
+            y, guess, group, "recall_binary", method="bootstrap", n_resamples=n_resamples, num_threads=threads,
+            on_failure="ignore",
+        )  # fmt: skip
+        return found.difference, found.difference_high
+
+    def draw_cells():
+        """Draw multinomial counts of each group with NumPy; quantiles of the largest difference alone."""
+        M = np.zeros((5, 2, 2), np.int64)
+        np.add.at(M, (group, y, guess), 1)
+        drawn = [rng.multinomial(one.sum(), one.ravel() / one.sum(), n_resamples) for one in M]
+        recall = np.stack([one[:, 3] / (one[:, 2] + one[:, 3]) for one in drawn])
+        estimate = M[:, 1, 1] / M[:, 1].sum(-1)
+        return np.ptp(estimate), np.quantile(np.ptp(recall, axis=0), 0.975)
+
+    def use_fairlearn():
+        from fairlearn.metrics import MetricFrame, true_positive_rate
+
+        frame = MetricFrame(
+            metrics=true_positive_rate, y_true=y, y_pred=guess, sensitive_features=group, n_boot=few,
+            ci_quantiles=[0.975], random_state=0,
+        )  # fmt: skip
+        return frame.difference(), frame.difference_ci()[0]
+
+    def check_draws(found):
+        np.testing.assert_allclose(found[0], want)
+        assert 0.0 < found[1] < want + 0.2
+        return f"{found[0]:.4f}, quantile {found[1]:.4f}"
+
+    rivals = [
+        Rival("multinomial draws of NumPy, quantile of the largest difference", draw_cells, n_resamples, check_draws),
+        Rival("fairlearn", use_fairlearn, few, check_draws, needs="fairlearn"),
+    ]
+    size = f"{n:,} labels, 5 groups, {n_resamples:,} replicates"
+    return Job("compare_groups", size, n_resamples, "replicates", run, check, lambda: np.sort(guess), "sort", rivals)

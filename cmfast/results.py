@@ -25,6 +25,7 @@ from cmfast.uncertainty._areas import AucCovariance
 from cmfast.uncertainty._compare_many import Comparisons
 from cmfast.uncertainty._comparison import Comparison, ComparisonsByMetric
 from cmfast.uncertainty._equivalence import Equivalence
+from cmfast.uncertainty._group_results import GroupComparison, GroupComparisonsByMetric
 from cmfast.uncertainty._paired_counts import Flip
 from cmfast.uncertainty._results import Interval, Intervals, Posterior
 from cmfast.uncertainty._symmetry_tests import McNemar, Symmetry
@@ -59,6 +60,8 @@ __all__ = [
     "Flip",
     "GcmDiagnostics",
     "GcmResult",
+    "GroupComparison",
+    "GroupComparisonsByMetric",
     "HtmlReport",
     "Hull",
     "Interval",

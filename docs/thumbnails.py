@@ -141,6 +141,7 @@ DRAWN: dict[str, Callable] = {
     "howto-many_matrices": grids(*np.random.default_rng(2).gamma(0.4, 1.0, (5, 4, 4))),
     "howto-raters": bars(_scores(("gwet_ac1", "kappa", "scott_pi", "kappa_linear")), [GREY, BLUE, GREY, BLUE]),
     "agreement": bars((0.62, 0.58, 0.71, 0.6), (BLUE, GREY, ORANGE, GREY)),
+    "groups": bars((0.9, 0.78, 0.86, 0.83), (GREY, ORANGE, BLUE, GREY)),
     "reference-cmfast.agreement": bars((0.62, 0.58, 0.71, 0.6), (BLUE, GREY, ORANGE, GREY)),
     "stability": words("1.0 → 1.1 → 2.0"),
     "security": words("read, never run"),

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from cmfast._core.usual_names import make_missing_name_error
 from cmfast.uncertainty._areas import auc_covariance
 from cmfast.uncertainty._compare import compare
+from cmfast.uncertainty._compare_groups import compare_groups
 from cmfast.uncertainty._compare_many import compare_many
 from cmfast.uncertainty._equivalence import equivalence
 from cmfast.uncertainty._intervals import interval, posterior
@@ -18,6 +19,7 @@ __all__ = [
     "auc_covariance",
     "bowker",
     "compare",
+    "compare_groups",
     "compare_many",
     "equivalence",
     "interval",

@@ -177,6 +177,25 @@ def _find_columns(
     return found
 
 
+def take_group_columns(
+    given: tuple[Any, ...], options: dict[str, Any], sides: tuple[str, ...], ignored: Any
+) -> tuple[Any, ...]:
+    """Return the arguments of a function of matrices of groups, with labels and groups counted, if these are given."""
+    found = _find_columns(given, options, sides)
+    if found is not None:
+        columns, table, rest = found
+        return (ConfusionCounts.from_labels(table, **columns, ignore_index=ignored), *rest)
+    if len(given) > 2:
+        if given[2] is None or isinstance(given[2], str):
+            validate.refuse("groups", "the group of each sample", validate.format_value(given[2]), TypeError)
+        return (_count_arrays(*given[:3], ignore_index=ignored), *given[3:])
+    if len(given) == 2 and _are_labels(*given):
+        validate.refuse("groups", "the group of each sample", "y_true and y_pred only", TypeError)
+    if ignored is not None:
+        _refuse_ignored(ignored)
+    return given
+
+
 def _refuse_ignored(value: Any) -> NoReturn:
     """Refuse the option `ignore_index` of a function of counts."""
     wanted = "None unless labels are given: leave these samples out where the counts are counted"

@@ -550,7 +550,7 @@ def _compute_wilson_intervals(
 ) -> list[Interval]:
     """Return Wilson score intervals of metrics that are shares of samples."""
     del fixed
-    of = [_find_share_base(name) for name in names]  # refuses unsuitable metrics before anything is computed
+    of = [require_share_base(name) for name in names]  # refuses unsuitable metrics before anything is computed
     values = _evaluate_metrics(M, names, {**options, "on_failure": "ignore"})
     given = {"n": options["n"], "num_threads": options["num_threads"]}
     nothing = _plan.make_plan((), dispatch.shape_of(M)[-1], "present", 1, argument="M").plan
@@ -566,13 +566,7 @@ def _compute_wilson_intervals(
     ) -> tuple[Any, ...]:
         """Return both ends, the standard error and 0 undefined resamples, by Wilson's formula."""
         whole = total[..., None]
-        size = {"row": row_sums, "col": col_sums}.get(which.removeprefix("not "), whole)
-        size = 1.0 * (whole - size if which.startswith("not") else size)
-        form = find_form(name)
-        if which == "all" and not (form and form.per_class):
-            size = 1.0 * total
-        elif form and form.average == "binary":
-            size = size[..., options["pos_label"]]
+        size = count_share_samples(name, which, (total, row_sums, col_sums), options["pos_label"])
         if options["n"] is not None:
             size = size * (options["n"] / (whole if size.ndim == whole.ndim else total))
         middle, spread = value * size + z * z / 2, value * (1.0 - value) * size
@@ -592,8 +586,23 @@ def _compute_wilson_intervals(
     return found
 
 
-def _find_share_base(name: str) -> str:
-    """Return the samples that a metric is a share of: all, row, col or their complements; refuse other metrics."""
+def count_share_samples(name: str, base: str, sums: tuple[Any, Any, Any], positive: int) -> Any:
+    """Return the number of samples that the metric `name` is a share of, given its base and the sums of matrices.
+
+    `base` is that of :func:`find_share_base`, and `sums` are totals, shape (...), row and column sums, shape (..., C).
+    """
+    total, row_sums, col_sums = sums
+    whole = total[..., None]
+    size = {"row": row_sums, "col": col_sums}.get(base.removeprefix("not "), whole)
+    size = 1.0 * (whole - size if base.startswith("not") else size)
+    form = find_form(name)
+    if base == "all" and not (form and form.per_class):
+        return 1.0 * total
+    return size[..., positive] if form and form.average == "binary" else size
+
+
+def find_share_base(name: str) -> str | None:
+    """Return the samples that a metric is a share of: all, row, col or their complements; None for other metrics."""
     form: Form | None = find_form(name)
     if form is not None:
         metric = form.metric
@@ -608,4 +617,12 @@ def _find_share_base(name: str) -> str:
             and metric.value in SHARE_OF
         ):
             return SHARE_OF[metric.value]
-    return validate.refuse("method", f"another method for {name}, which is not a share of samples", "wilson")
+    return None
+
+
+def require_share_base(name: str) -> str:
+    """Return the samples that a metric is a share of, as :func:`find_share_base`; refuse other metrics."""
+    found = find_share_base(name)
+    if found is None:
+        validate.refuse("method", f"another method for {name}, which is not a share of samples", "wilson")
+    return found

@@ -262,6 +262,7 @@ OF_RESULTS = (
     "diagnose",
     "min_overlap",
     "Comparison",
+    "GroupComparison",
     "uncertainty.PairedCounts",
     "uncertainty.compare",
     "uncertainty.equivalence",

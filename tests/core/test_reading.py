@@ -204,6 +204,7 @@ OF_NOTHING = {
     "compare groups": (lambda: uncertainty.compare(uncertainty.paired_counts([], [], [], groups=[]), "mcc"),
                        "mcc: no groups"),
     "compare_many": (lambda: uncertainty.compare_many({}, "accuracy"), "no pairs"),
+    "compare_groups": (lambda: uncertainty.compare_groups(NO_MATRICES, "accuracy"), "accuracy: defined in fewer than"),
     "equivalence": (lambda: uncertainty.equivalence(NO_PAIRS, "accuracy", margin=0.1), "accuracy has no "),
     "sets": (lambda: NO_SETS, "no sets"),
     "ccm": (lambda: conformal.ccm(NO_SETS), "classes by sets: 3 without sets"),

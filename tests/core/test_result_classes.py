@@ -21,6 +21,7 @@ with warnings.catch_warnings():
     GCM = cmfast.geometric_confusion_matrix(X, Y, A, weights=["row", "bi"], smoothing=0.5)
 SETS = conformal.prediction_sets(RNG.dirichlet(np.ones(3), 20), [0.5, 0.9])
 FEW = {"n_resamples": 20}
+GROUPS, QUIET = np.stack([M, M.T + 1]), {**FEW, "on_failure": "ignore"}
 
 
 def support():
@@ -41,6 +42,8 @@ TABLES = {
     "Equivalence": (lambda: uncertainty.equivalence(PAIRS, "accuracy", 0.1), 1, True),
     "GcmDiagnostics": (lambda: GCM.diagnostics, 2, False),
     "GcmResult": (lambda: GCM, 6, True),
+    "GroupComparison": (lambda: uncertainty.compare_groups(GROUPS, "recall", **QUIET), 6, True),
+    "GroupComparisonsByMetric": (lambda: uncertainty.compare_groups(GROUPS, ["recall", "mcc"], **QUIET), 4, True),
     "Hull": (lambda: contingency.convex_hull([[0.5, 0.75]]), 3, True),
     "Interval": (lambda: uncertainty.interval(M, "recall", method="normal"), 3, True),
     "Intervals": (lambda: uncertainty.interval(M, ["recall", "mcc"], method="normal"), 4, True),

@@ -47,6 +47,7 @@ RECORDS = {
     "conformal.CcmCounts", "conformal.CoverageCounts", "PredictionSets", "conformal.ScoreHistogram",
     "display.CcmDisplay", "SizeCoverage",
     "Comparison", "display.ComparisonDisplay", "Comparisons", "ComparisonsByMetric", "Flip",
+    "GroupComparison", "GroupComparisonsByMetric",
     "McNemar", "display.ConfusionDisplay", "display.DifferenceDisplay",
     "display.CellsDisplay", "display.GcmDisplay", "display.StripDisplay",
     "Equivalence", "uncertainty.PairedCounts", "Symmetry",
@@ -314,6 +315,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
 
 M = np.array([[4.0, 1.0], [2.0, 3.0]])
 COUNTS = np.array([[4, 1], [2, 3]])
+OF_GROUPS = np.array([[[4, 1], [2, 3]], [[9, 3], [1, 8]]])
 TRUTH, GUESS = np.array([0, 1, 1, 0]), np.array([0, 1, 0, 0])
 X = np.array([[0.0, 0.5], [1.0, 1.5], [2.0, 0.25], [3.0, 2.5]])
 SHARES = np.array([[0.75, 0.25], [0.25, 0.75], [0.5, 0.5], [1.0, 0.0]])
@@ -372,6 +374,10 @@ def _all_compared(make: Make) -> cmfast.results.Comparisons:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cmfast.DiagnosticWarning)
         return cmfast.uncertainty.compare_many({("a", "b"): _paired(make)}, "f1", n_resamples=20)
+
+
+def _compared_groups(make: Make) -> cmfast.results.GroupComparison:
+    return cmfast.uncertainty.compare_groups(make(OF_GROUPS), "recall", n_resamples=20, on_failure="ignore")
 
 
 STATES = {"CellCounts": _cells, "ConfusionCounts": _count_labels, "Grid": _grid, "Projection": _axes}
@@ -471,6 +477,10 @@ OBJECTS: dict[str, Callable[[Make], Any]] = STATES | {
     "display.ComparisonDisplay": lambda make: cmfast.display.ComparisonDisplay.from_comparisons(_compared(make)),
     "Comparisons": _all_compared,
     "ComparisonsByMetric": lambda make: cmfast.results.ComparisonsByMetric({"f1": _compared(make)}),
+    "GroupComparison": _compared_groups,
+    "GroupComparisonsByMetric": lambda make: cmfast.results.GroupComparisonsByMetric(
+        {"recall": _compared_groups(make)}
+    ),
     "Equivalence": lambda make: cmfast.uncertainty.equivalence(_paired(make), "accuracy", 0.1),
     "Interval": _interval,
     "Intervals": lambda make: cmfast.results.Intervals(
@@ -571,6 +581,7 @@ RIGHT: dict[str, tuple[Any, ...]] = {
     "comparisons": (Made(_compared),),
     "counts_by_pair": (Made(lambda make: {("a", "b"): _paired(make)}), {}),
     "margin": (0.5, 1e-300, 2),
+    "reference": (None, 0, 1, np.int8(1)),
     "confidence_level": (0.6, 0.95, np.float32(0.9)),
     "force": (True,),  # else a file that exists is refused
     "frame": (Made(lambda make: FRAME),),
@@ -733,6 +744,10 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "uncertainty.interval": {**COUNTED_M, "free": ("of", "method", "scheme")},
     "uncertainty.paired_counts": {"arrays": {"groups": None}, "free": ("groups",)},  # labels of any kind
     "uncertainty.compare": {"wrong": {"T": NO_PAIRS, "n_resamples": integers(2), **NO_LABELS}},
+    "uncertainty.compare_groups": {
+        "arrays": {"M": OF_GROUPS},
+        "wrong": {"n_resamples": integers(2), "reference": (2, -1, "a", 0.5, [], {})},
+    },
     "uncertainty.compare_many": {
         "wrong": {
             "counts_by_pair": (None, 3, "x", [1], {"a": 1}, {("a", "b"): 3}), "n_resamples": integers(2),

@@ -38,6 +38,7 @@ OF_INDICES = (
     "TargetEstimate.explain",
     "Comparison.parting",
     "Comparison.verdict",
+    "GroupComparison.verdict",
 )
 
 # What NumPy, Numba and Python say in their own words.

@@ -50,18 +50,19 @@ def test_there_are_some():
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_overloads_have_every_option(name):
     first, *others = _parameters(FUNCTIONS[name])
+    sides = ("y_", "groups") if name.endswith(".compare_groups") else ("y_",)
     places = [one for one in others if one[1] < one[1].KEYWORD_ONLY]
     for overload in get_overloads(FUNCTIONS[name]):
         found = _parameters(overload)
         if found[0][0] == "table":  # and the names of its columns
-            columns = [one for one in found if one[0].startswith("y_")]
+            columns = [one for one in found if one[0].startswith(sides)]
             assert all(kind == kind.KEYWORD_ONLY for _, kind in columns)
             assert len(columns) > 1
             rest = [one for one in found[1:] if one not in columns]
             named = [one for one in others if not one[0].startswith("y_")]
             assert rest in ([one for one in named if one in places] + OTHERS, named)
         elif found[0][0] == "y_true" != first[0]:  # labels in place of counts, and the other options by any name
-            n = sum(one.startswith("y_") for one, _ in found)
+            n = sum(one.startswith(sides) for one, _ in found)
             assert found[n:] in (others, places + OTHERS)
         else:
             assert found == [first, *others]

@@ -1,0 +1,556 @@
+"""Compare a metric between groups: every pair, and the highest with the lowest (``compare_groups``)."""
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, get_args, overload
+
+import numpy as np
+
+from cmfast._core import dispatch, failures, lazy, validate
+from cmfast._core.adapters import adapter
+from cmfast._core.annotations import Array, Ignored, Label, OnFailure, Undefined
+from cmfast._core.lazy import accept_delayed
+from cmfast._core.usual_options import explain_options
+from cmfast.confusion_counts import ConfusionCounts
+from cmfast.metrics import _evaluate, _plan
+from cmfast.metrics._catalogue import GROUPS, find_form
+from cmfast.metrics._margins import margins
+from cmfast.metrics._names import MetricName, Names
+from cmfast.uncertainty import _caveats, _group_gaps, _group_statistics, _replicate_statistics
+from cmfast.uncertainty._from_labels import gather_named_arrays, take_group_columns
+from cmfast.uncertainty._group_results import GroupComparison, GroupComparisonsByMetric
+from cmfast.uncertainty._intervals import count_share_samples, find_share_base, require_share_base
+from cmfast.uncertainty._invalid_counts import report_invalid
+from cmfast.uncertainty._results import Interval, normal_interval
+
+R = TypeVar("R")
+
+GroupMethod: TypeAlias = Literal["bootstrap", "delta", "wilson"]
+Fairness: TypeAlias = Literal["selection_rate", "demographic_parity", "equal_opportunity", "equalized_odds"]
+SELECTED = "selection_rate"  # share of samples that are predicted positive
+CRITERIA = {  # criteria of fairness, with the rates that they compare
+    SELECTED: (SELECTED,),
+    "demographic_parity": (SELECTED,),
+    "equal_opportunity": ("recall_binary",),
+    "equalized_odds": ("recall_binary", "fpr_binary"),
+}
+IN_POOLED = "recall_binary"  # the selection rate, in a matrix in which all samples are positive
+SIDES = ("y_true", "y_pred", "groups")
+MANY = 40  # samples of a class in which a replicate has none with probability exp(-40)
+DRAWS_BYTES = 2**27  # of replicates held at a time
+DOUBTED_AS = {"bootstrap": "percentile", "delta": "normal"}  # whose caveats hold for the groups
+
+
+class _GroupRequest(NamedTuple):
+    """Validated options."""
+
+    method: str
+    confidence_level: float
+    n_resamples: int
+    seed: int
+    undefined: Undefined
+    positive: int
+    on_failure: OnFailure
+    num_threads: int | None
+
+
+class _Measured(NamedTuple):
+    """One metric of all groups: arrays of shape (N, E, G) for E classes; `overall` (N, E), `draws` (N, E, G, B)."""
+
+    estimate: np.ndarray
+    known: np.ndarray
+    error: np.ndarray
+    overall: np.ndarray
+    size: np.ndarray | None
+    draws: np.ndarray | None
+    per_class: bool
+
+
+def accept_labels_of_groups(function: Callable[..., R]) -> Callable[..., R]:
+    """Decorate a function of a stack of matrices so that it also accepts labels and groups, or counts with groups."""
+
+    @wraps(function)
+    def wrapper(*given: Any, **options: Any) -> R:
+        """Count the labels, if labels are given, and call `function` with the stack and the labels of its axes."""
+        if not options.keys().isdisjoint((*SIDES, "names")):
+            given = gather_named_arrays(given, options, SIDES)
+        ignored = options.pop("ignore_index", None)
+        given = take_group_columns(given, options, SIDES, ignored)
+        if given and lazy.is_delayed(given[0]):
+            return lazy.accept_delayed(wrapper)(*given, **options)
+        return function(*given, **options)
+
+    return wrapper
+
+
+@overload
+def compare_groups(
+    M: Array,
+    /,
+    names: MetricName | Fairness,
+    *,
+    method: GroupMethod | None = ...,
+    reference: Label | None = ...,
+    confidence_level: float = ...,
+    n_resamples: int = ...,
+    rng: "int | np.random.Generator" = ...,
+    undefined: Undefined = ...,
+    pos_label: Label | None = ...,
+    on_failure: OnFailure = ...,
+    ignore_index: Ignored = ...,
+    num_threads: int | None = ...,
+) -> GroupComparison: ...
+@overload
+def compare_groups(
+    M: Array,
+    /,
+    names: Names = ...,
+    *,
+    method: GroupMethod | None = ...,
+    reference: Label | None = ...,
+    confidence_level: float = ...,
+    n_resamples: int = ...,
+    rng: "int | np.random.Generator" = ...,
+    undefined: Undefined = ...,
+    pos_label: Label | None = ...,
+    on_failure: OnFailure = ...,
+    ignore_index: Ignored = ...,
+    num_threads: int | None = ...,
+) -> GroupComparisonsByMetric: ...
+@overload
+def compare_groups(
+    y_true: Array, y_pred: Array, groups: Any, names: MetricName | Fairness, **options: Any
+) -> GroupComparison: ...
+@overload
+def compare_groups(
+    y_true: Array, y_pred: Array, groups: Any, names: Names = ..., **options: Any
+) -> GroupComparisonsByMetric: ...
+@overload
+def compare_groups(
+    table: Any, /, names: MetricName | Fairness, *, y_true: str, y_pred: str, groups: Any, **options: Any
+) -> GroupComparison: ...
+@overload
+def compare_groups(
+    table: Any, /, names: Names = ..., *, y_true: str, y_pred: str, groups: Any, **options: Any
+) -> GroupComparisonsByMetric: ...
+@accept_labels_of_groups
+@explain_options
+@accept_delayed
+def compare_groups(
+    M: Array,
+    /,
+    names: Any = None,
+    *,
+    method: GroupMethod | None = None,
+    reference: Label | None = None,
+    confidence_level: float = 0.95,
+    n_resamples: int = 10_000,
+    rng: "int | np.random.Generator" = 0,
+    undefined: Undefined = "present",
+    pos_label: Label | None = None,
+    on_failure: OnFailure = None,
+    ignore_index: Ignored = None,
+    num_threads: int | None = None,
+) -> Any:
+    """Compare metrics between groups: differences and ratios with intervals and p-values, for example for fairness.
+
+    Parameters
+    ----------
+    M : array, shape (..., G, C, C), or ConfusionCounts
+        Counts of each group, rows are the truth. In its place three arrays of labels may stand:
+        ``compare_groups(y_true, y_pred, groups, names)``; or a table, as for :func:`cmfast.by`, and its columns:
+        ``compare_groups(table, names, y_true="label", y_pred="guess", groups="site")``. Of both, `groups` may be
+        several columns, a dict or a list; their combinations are the groups.
+    names : str or list of str, optional
+        As for :func:`cmfast.metrics.compute`, or of two classes also criteria of fairness: "selection_rate" or
+        "demographic_parity", the share of samples that are predicted positive; "equal_opportunity", the recall of the
+        positive class; "equalized_odds", its recall and false positive rate; the larger difference of both counts.
+    method : {"bootstrap", "delta", "wilson"}, optional
+        Bootstrap of the samples of each group; standard errors by the delta method, without resampling; Wilson's
+        intervals of each group combined, for metrics that are shares of samples (accuracy, recall, precision, ...).
+        Default: "wilson" for these and for fairness, "bootstrap" for other metrics.
+    reference : label, optional
+        The group that all others are compared with, a position for matrices without labels. Default: every pair.
+    confidence_level : float
+        Nominal coverage of the intervals.
+    n_resamples : int
+        Number of replicates of each group.
+    rng : int or numpy.random.Generator
+        Seed of the replicates, the same as of :func:`resample`.
+    undefined : {"present", "nan", "strict", "zero", "one"} or float
+        Value of a 0/0, as for :func:`cmfast.metrics.compute`. A group whose value is itself 0/0 is left out of all
+        comparisons, and so are such replicates.
+    pos_label : label, optional
+        The positive one of two classes, for binary names and fairness; default: the second. Of matrices without labels
+        0 or 1.
+    on_failure : {"warn", "raise", "ignore"}, optional
+        What to do about matrices with bad values (see Notes).
+        Default: as :func:`cmfast.config` says, first "warn".
+    ignore_index : int or str, or list of these, optional
+        If labels are given: samples with this true label are ignored.
+    num_threads : int, optional
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
+
+    Returns
+    -------
+    GroupComparison, or GroupComparisonsByMetric
+        The comparison of one name, or of several by name. NumPy arrays.
+
+    Raises
+    ------
+    TypeError, ValueError
+        Not square or not real matrices; an unknown name; "wilson" for a metric that is not a share of samples; fairness
+        of more than two classes; a reference that is no group.
+
+    Warns
+    -----
+    DiagnosticWarning
+        Some groups have so few samples that the interval of their metric covers the true value in less than 90 % of
+        cases, as for :func:`interval`. Not for "wilson", nor if `on_failure` is "ignore".
+
+    Notes
+    -----
+    Groups are independent samples; the number of samples of each is fixed.
+
+    - Pairs: "bootstrap" gives percentiles of the difference and of the ratio of replicates, and the p-value that fits
+      them. "delta" gives normal intervals, of the ratio on the log scale. "wilson" gives Newcombe's intervals of the
+      difference and those of Donner and Zou of the ratio.
+    - The largest difference of two groups is above 0 in every sample, even if all groups are alike, so percentiles of
+      its replicates do not contain 0. Here its lower end is the largest lower end of a pair, at the level at which the
+      intervals of all pairs hold together: by Tukey and Kramer, or with "bootstrap" from the largest studentized
+      difference of each replicate. Its upper end is the largest upper end of a pair. The lower end is above 0 if two
+      groups differ at this level, and `p_value` says so. docs/groups.md gives the measured coverage.
+    - The ratio is that of the smallest to the largest value, with the interval made in the same way.
+
+    Bad values: a group with a negative, NaN or infinite cell, or a fraction (INVALID), has NaN, is left out of the
+    comparisons and is reported as `on_failure` says. Synchronises the device. Reproducible: random numbers are computed
+    from the seed, the position of the group in the batch and the replicate (counter-based generator); any number of
+    threads gives the same bits.
+
+    References
+    ----------
+    Newcombe, Interval estimation for the difference between independent proportions, 1998. Donner and Zou, Closed-form
+    confidence intervals for functions of the normal mean and standard deviation, 2012. Hayter, A proof of the
+    conjecture that the Tukey-Kramer multiple comparisons procedure is conservative, 1984. Hardt, Price and Srebro,
+    Equality of opportunity in supervised learning, 2016, of equalized odds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from cmfast import uncertainty
+    >>> rng = np.random.default_rng(0)
+    >>> site = rng.choice(["north", "south", "west"], 900)
+    >>> y = rng.integers(0, 2, 900)
+    >>> right = rng.random(900) < np.where(site == "west", 0.75, 0.9)
+    >>> guess = np.where(right, y, 1 - y)
+    >>> found = uncertainty.compare_groups(
+    ...     y, guess, site, "accuracy", method="wilson"
+    ... )
+    >>> found
+    <GroupComparison: accuracy of 3 groups differs by 0.2339 [0.1641, 0.2903], p 1.34e-12>
+    >>> found.to_pandas(of="pairs")[
+    ...     ["first", "second", "difference", "holm"]
+    ... ].round(3)
+       first second  difference   holm
+    0  north  south       0.060  0.015
+    1  north   west       0.234  0.000
+    2  south   west       0.174  0.000
+    >>> found = uncertainty.compare_groups(y, guess, site, "equalized_odds")
+    >>> found.verdict()
+    'the groups differ'
+    """
+    del ignore_index  # read where labels are counted, before this call
+    if method is not None:
+        validate.choice("method", method, get_args(GroupMethod))
+    confidence_level = validate.share("confidence_level", confidence_level)
+    n_resamples = validate.count("n_resamples", n_resamples, least=2)
+    on_failure = _evaluate.check_options(undefined, on_failure)
+    num_threads = validate.num_threads(num_threads)
+    seed = int(validate.generator(rng).integers(2**63))
+    wanted = _resolve_names(names)
+    parts = tuple(dict.fromkeys(part for name in wanted for part in CRITERIA.get(name, (name,))))
+    if isinstance(M, ConfusionCounts):
+        M, positive, axes = M._take_for([IN_POOLED if part == SELECTED else part for part in parts], pos_label)
+        if "group" not in axes:
+            validate.refuse("M", "counts with groups, or matrices of shape (..., G, C, C)", "counts without groups")
+    else:
+        positive, axes = _evaluate.find_positive(pos_label), {}
+    (M,) = dispatch.adopt(M=M)
+    M = adapter(M).unwrap(M)
+    if adapter(M).is_on_host(M):  # results are NumPy arrays for every library
+        M = adapter(M).to_host(M)
+    C, _ = validate.matrices(square=True, M=M)
+    shape = dispatch.shape_of(M)
+    if len(shape) < 3:
+        validate.refuse("M", "of shape (..., G, C, C), a matrix for each group", f"shape {shape}")
+    fair = next((name for name in wanted if name in CRITERIA), None)
+    if fair is not None and C != 2:
+        validate.refuse("names", f"metrics of {C} classes, as fairness needs two", repr(fair))
+    labels = axes.get("group", tuple(range(shape[-3])))
+    place = _find_reference(reference, labels)
+    request = _GroupRequest("", confidence_level, n_resamples, seed, undefined, positive, on_failure, num_threads)
+    classes = axes.get("class", tuple(range(C)))
+    methods = {name: _choose_method(name) if method is None else method for name in wanted}
+    found: dict[str, GroupComparison] = {}
+    for k, each in enumerate(dict.fromkeys(methods.values())):
+        some = [name for name in wanted if methods[name] == each]
+        own = request._replace(method=each)
+        rates = tuple(dict.fromkeys(rate for name in some for rate in CRITERIA.get(name, (name,))))
+        measured = _measure(M, rates, own, report=k == 0)
+        found |= {name: _compare(name, measured, own, place, labels, classes, shape[:-3]) for name in some}
+    if isinstance(names, str) and names not in GROUPS:
+        return found[wanted[0]]
+    return GroupComparisonsByMetric({name: found[name] for name in wanted})
+
+
+def _choose_method(name: str) -> GroupMethod:
+    """Return the default method: that of shares of samples, or the one that fits every metric."""
+    shares = name in CRITERIA or find_share_base(name) is not None
+    return "wilson" if shares else "bootstrap"
+
+
+def _resolve_names(names: Any) -> tuple[str, ...]:
+    """Return known names of metrics and criteria of fairness as a tuple; refuse unknown names."""
+    if isinstance(names, str) and names in CRITERIA:
+        return (names,)
+    if not isinstance(names, list | tuple):
+        return _plan.resolve_names(names)
+    known = [name for name in names if isinstance(name, str) and name in CRITERIA]
+    rest = [name for name in names if not any(name is one for one in known)]
+    _plan.resolve_names(rest)
+    return tuple(names)
+
+
+def _find_reference(reference: Any, groups: tuple[Any, ...]) -> int | None:
+    """Return the position of the reference group, or None."""
+    if reference is None:
+        return None
+    if isinstance(reference, list):
+        reference = tuple(reference)
+    for k, group in enumerate(groups):
+        if group == reference and isinstance(group, bool) == isinstance(reference, bool):
+            return k
+    shown = ", ".join(map(repr, groups[:10])) + (", ..." if len(groups) > 10 else "")
+    return validate.refuse("reference", f"one of the groups {shown}", validate.format_value(reference))
+
+
+def _measure(M: Any, parts: tuple[str, ...], request: _GroupRequest, *, report: bool) -> dict[str, _Measured]:
+    """Return what is known of each metric of all groups, shape (..., G), flattened to (N, G)."""
+    shape = dispatch.shape_of(M)
+    flat = M.reshape(int(np.prod(shape[:-3])), *shape[-3:])
+    metrics = tuple(part for part in parts if part != SELECTED)
+    found = dict(zip(metrics, _measure_metrics(flat, metrics, request, report=report), strict=True)) if metrics else {}
+    if SELECTED in parts:
+        pooled = adapter(flat).evaluate(lambda M: _pool_rows(M, request.positive), flat)
+        (found[SELECTED],) = _measure_metrics(pooled, (IN_POOLED,), request, report=report and not metrics)
+    return found
+
+
+def _pool_rows(M: Any, positive: int) -> Any:
+    """Return matrices that take all samples for positive: their recall is the share of positive predictions."""
+    predicted = M.sum(-2)
+    out = predicted[..., :, None] * 0 + predicted[..., None, :] * 0
+    out[..., positive, :] = predicted
+    return out
+
+
+def _measure_metrics(M: Any, names: tuple[str, ...], request: _GroupRequest, *, report: bool) -> list[_Measured]:
+    """Return what is known of metrics of matrices of shape (N, G, C, C)."""
+    own, C = adapter(M), dispatch.shape_of(M)[-1]
+    layout = _plan.make_plan(names, C, request.undefined, request.positive, argument="M")
+    sizes = _count_shares(M, names, request) if request.method == "wilson" else [None] * len(names)
+    *errors, status = dispatch.call(
+        "standard_errors", M, plan=layout.plan, rows=False, n=None, num_threads=request.num_threads
+    )
+    if report:
+        report_invalid(status, request.on_failure, "groups left out", M, clustered=True)
+
+    def evaluate(M: Any, undefined: Undefined) -> list[np.ndarray]:
+        """Return the metrics of matrices on the host."""
+        found = _evaluate.evaluate(M, names, undefined, request.positive, "ignore", request.num_threads)
+        return [np.asarray(own.to_host(x), np.float64) for x in found]
+
+    def move_classes(x: Any, *, per_class: bool) -> np.ndarray:
+        """Return an array (N, G), or (N, G, C), as (N, E, G)."""
+        host = np.asarray(adapter(x).to_host(x), np.float64)
+        return np.moveaxis(host, -1, 1) if per_class else host[:, np.newaxis]
+
+    bad = np.asarray(own.to_host(status)) != 0
+    draws = _draw(M, names, layout, request) if request.method == "bootstrap" else None
+    values, known = evaluate(M, request.undefined), evaluate(M, "nan")
+    overall = evaluate(own.evaluate(lambda M: M.sum(1), M), request.undefined)
+    found = []
+    for k, (name, place) in enumerate(zip(names, layout.positions, strict=True)):
+        form = find_form(name)
+        per_class = form is not None and form.per_class
+        is_known = move_classes(~np.isnan(known[k]), per_class=per_class) > 0.0
+        found.append(
+            _Measured(
+                estimate=move_classes(values[k], per_class=per_class),
+                known=is_known & ~bad[:, np.newaxis],
+                error=move_classes(errors[place], per_class=per_class),
+                overall=overall[k] if per_class else overall[k][:, np.newaxis],
+                size=None if sizes[k] is None else move_classes(sizes[k], per_class=per_class),
+                draws=None if draws is None else draws[place],
+                per_class=per_class,
+            )
+        )
+    if request.method in DOUBTED_AS and request.on_failure != "ignore":
+        _warn_of_few_samples(M, dict(zip(names, found, strict=True)), request)
+    return found
+
+
+def _count_shares(M: Any, names: tuple[str, ...], request: _GroupRequest) -> list[np.ndarray]:
+    """Return the number of samples that each metric is a share of; refuse metrics that are none."""
+    bases = [require_share_base(name) for name in names]
+    sums = margins(M, on_failure="ignore", num_threads=request.num_threads)
+    host = [np.asarray(adapter(x).to_host(x), np.float64) for x in (sums.total, sums.row_sums, sums.col_sums)]
+    sizes = []
+    for name, base in zip(names, bases, strict=True):
+        size = count_share_samples(name, base, (host[0], host[1], host[2]), request.positive)
+        form = find_form(name)
+        full = host[1].shape if form is not None and form.per_class else host[0].shape
+        sizes.append(np.broadcast_to(size, full))
+    return sizes
+
+
+def _draw(M: Any, names: tuple[str, ...], layout: _plan.IndexedPlan, request: _GroupRequest) -> list[np.ndarray]:
+    """Return replicates of every metric of the plan on the host, shape (N, E, G, B); NaN where they are 0/0."""
+    found = _draw_replicates(M, layout, request)
+    if request.undefined in ("nan", "strict"):
+        return found
+    sums = margins(M, on_failure="ignore", num_threads=request.num_threads)
+    for side in (sums.row_sums, sums.col_sums):
+        host = np.asarray(adapter(side).to_host(side))
+        if np.any((host < MANY) & (host >= 0)):  # else no replicate lacks a class
+            other = _plan.make_plan(names, dispatch.shape_of(M)[-1], "nan", request.positive, argument="M")
+            known = _draw_replicates(M, other, request)
+            for place, of_known in zip(layout.positions, other.positions, strict=True):
+                found[place] = np.where(np.isnan(known[of_known]), np.nan, found[place])
+            break
+    return found
+
+
+def _draw_replicates(M: Any, layout: _plan.IndexedPlan, request: _GroupRequest) -> list[np.ndarray]:
+    """Return bootstrap replicates of every metric of the plan on the host, shape (N, E, G, B)."""
+    N, G, C, _ = dispatch.shape_of(M)
+    plan = layout.plan
+    step = max(1, DRAWS_BYTES // max(8 * G * request.n_resamples * (plan.scalars + plan.tables * C), 1))
+    parts: list[list[np.ndarray]] = [[] for _ in range(plan.scalars + plan.tables)]
+    for first in range(0, max(N, 1), step):
+        some = slice(first, min(first + step, N))
+        numbers = np.arange(some.start * G, some.stop * G).reshape(some.stop - some.start, G)
+        *drawn, _ = dispatch.call(
+            "metric_draws", M[some], plan=plan, scheme="multinomial", n=None, prior=np.zeros((C, C)),
+            n_resamples=request.n_resamples, seed=request.seed, numbers=numbers, num_threads=request.num_threads,
+        )  # fmt: skip
+        for part, x in zip(parts, drawn, strict=True):
+            host = np.asarray(adapter(x).to_host(x))
+            part.append(np.moveaxis(host, 2, 1) if host.ndim == 4 else host[:, np.newaxis])
+    return [np.concatenate(part) for part in parts]
+
+
+def _warn_of_few_samples(M: Any, found: dict[str, _Measured], request: _GroupRequest) -> None:
+    """Warn of groups that have too few samples for the interval of a metric."""
+    method = DOUBTED_AS[request.method]
+    intervals = {name: _make_caveat_interval(one, request) for name, one in found.items()}
+    given = {"n": None, "positive": request.positive, "num_threads": request.num_threads}
+    counted = _caveats.count_caveats(M, intervals, method, request.n_resamples, **given)
+    number = max((n for fits in counted.values() for n in fits.values()), default=0)
+    if number:
+        what = ", ".join(dict.fromkeys(name for fits in counted.values() for name in fits))
+        failures.warn_diagnostic(
+            f"intervals of {what} hold less often than stated: in {number} of {int(np.prod(dispatch.shape_of(M)[:2]))} "
+            'groups too few samples are correct, wrong or of one class; use method="wilson" for shares of samples'
+        )
+
+
+def _make_caveat_interval(one: _Measured, request: _GroupRequest) -> Interval:
+    """Return the interval of a metric of every group, with classes last, shape (N, G) or (N, G, C)."""
+    low, high, error = _find_group_ends(one, request)
+    fields = (one.estimate, low, high, error)
+    estimate, low, high, error = (np.moveaxis(x, 1, -1) if one.per_class else x[:, 0] for x in fields)
+    return Interval(estimate, low, high, error, np.zeros(estimate.shape, np.int64))
+
+
+def _find_group_ends(one: _Measured, request: _GroupRequest) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return both ends of the interval of every group, and its standard error."""
+    z = _group_statistics.find_normal_quantile(request.confidence_level)
+    if one.draws is not None:
+        drawn = _replicate_statistics.make_replicates(one.draws, one.estimate, np.zeros(()))
+        low, high, error = _replicate_statistics.compute_interval(
+            drawn, "percentile", request.confidence_level, request.num_threads
+        )
+    elif one.size is not None:
+        low, high = _group_statistics.compute_wilson_ends(one.estimate, one.size, np.asarray(z))
+        error = one.error
+    else:
+        low, high = normal_interval(one.estimate, one.error, z)[1:3]
+        error = one.error
+    return tuple(np.where(one.known, x, np.nan) for x in (low, high, error))  # type: ignore[return-value]
+
+
+def _compare(
+    name: str, measured: dict[str, _Measured], request: _GroupRequest, reference: int | None, groups: tuple[Any, ...],
+    classes: tuple[Any, ...], batch: tuple[int, ...],
+) -> GroupComparison:  # fmt: skip
+    """Return the comparison of one metric or criterion."""
+    rates = CRITERIA.get(name, (name,))
+    every = [measured[rate] for rate in rates]
+    ends = [_find_group_ends(one, request) for one in every]
+    G = len(groups)
+
+    def stack(parts: list[Any]) -> np.ndarray:
+        """Return arrays of shape (N, E, G) as one of shape (N, E, K, G)."""
+        return np.stack(parts, axis=2)
+
+    value = stack([np.where(one.known, one.estimate, np.nan) for one in every])
+    values = _group_gaps.GroupValues(
+        value=value,
+        error=stack([end[2] for end in ends]),
+        size=None if every[0].size is None else stack([one.size for one in every]),
+        draws=None if every[0].draws is None else stack([one.draws for one in every]),
+    )
+    pairs, gap = _group_gaps.compare_values(values, request.method, request.confidence_level)
+    first, second = _group_statistics.list_pairs(G)
+    if reference is not None:
+        first, second, pairs = _group_gaps.select_pairs(pairs, G, reference)
+    lost = stack([np.zeros(one.estimate.shape, np.int64) if one.draws is None else
+                  np.where(one.known, np.isnan(one.draws).sum(-1), 0) for one in every])  # fmt: skip
+    per_class, several = every[0].per_class, len(rates) > 1
+
+    def shape_groups(x: np.ndarray) -> np.ndarray:
+        """Return an array (N, E, K, G or P) in the shape of the result, with classes or rates last."""
+        x = np.moveaxis(x, 2, -1) if several else x[:, :, 0]
+        x = x[:, 0] if several else np.moveaxis(x, 1, -1) if per_class else x[:, 0]
+        return np.ascontiguousarray(x.reshape((*batch, *x.shape[1:])))
+
+    def shape_gap(x: np.ndarray) -> Any:
+        """Return an array (N, E) in the shape of the result."""
+        x = x if per_class else x[:, 0]
+        return x.reshape((*batch, *x.shape[1:]))[()]
+
+    overall = np.stack([one.overall for one in every], axis=-1)
+    overall = overall[:, 0] if several else overall[..., 0] if per_class else overall[:, 0, 0]
+    axes: dict[str, tuple[Any, ...]] = {"group": groups}
+    axes |= {"rate": rates} if several else {"class": classes} if per_class else {}
+    lowest, highest = _group_gaps.find_extremes(value)
+    of_pairs = pairs._asdict() | {"holm": _group_gaps.correct_pairs(pairs.p_value)}
+    return GroupComparison(
+        name=name,
+        estimate=shape_groups(stack([one.estimate for one in every])),
+        low=shape_groups(stack([end[0] for end in ends])),
+        high=shape_groups(stack([end[1] for end in ends])),
+        standard_error=shape_groups(values.error),
+        n_undefined=shape_groups(lost),
+        overall=overall.reshape((*batch, *overall.shape[1:]))[()],
+        lowest=shape_gap(lowest),
+        highest=shape_gap(highest),
+        **{key: shape_gap(x) for key, x in gap._asdict().items()},
+        first=tuple(first.tolist()),
+        second=tuple(second.tolist()),
+        **{f"pair_{key}": shape_groups(x) for key, x in of_pairs.items()},
+        confidence_level=request.confidence_level,
+        method=request.method,
+        axes=axes,
+    )
