@@ -164,6 +164,7 @@ def every_name():
     return of_cuda.union(names_by_module(), *names_by_module().values())
 
 
+@cache
 def is_there(word):
     """Return whether a word is no path and no dotted or private name of this repository, or is there."""
     if "<" in word:  # stands for several
