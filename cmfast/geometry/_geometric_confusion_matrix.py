@@ -16,7 +16,7 @@ from cmfast.geometry._cell_counts import cell_counts, merge_chunks, merge_counte
 from cmfast.geometry._cells import CellCounts
 from cmfast.geometry._diagnostics import GcmDiagnostics, compute_shapes, make_diagnostics, warn_if_uninformative
 from cmfast.geometry._grid import Grid
-from cmfast.geometry._points import adopt_labelled_points, refuse_swapped
+from cmfast.geometry._points import adopt_labelled_points, refuse_swapped_points
 from cmfast.geometry._prepare_points import RULES, Rule, Weights, compute_gcm, count_no_points, prepare_points
 from cmfast.geometry._weights import (
     Weighting,
@@ -227,7 +227,7 @@ def geometric_confusion_matrix(
             arrays, n_components=n_components, grid=grid, rng=rng, progress=progress, **asked, **common
         )
         return lazily
-    refuse_swapped(X, y_true, y_pred)
+    refuse_swapped_points(X, y_true, y_pred)
     text = labels.encode_text(y_true, y_pred)
     if text is not None:
         if n_classes is not None:

@@ -36,7 +36,7 @@ def adopt_points(X: Array) -> AdoptedPoints:
     return AdoptedPoints(X, *validate.points(X=X))
 
 
-def refuse_swapped(X: Any, *labels: Any) -> None:
+def refuse_swapped_points(X: Any, *labels: Any) -> None:
     """Raise TypeError where labels come first, and the points, an array of two axes, after them."""
     is_list = isinstance(X, list | tuple) and bool(X) and isinstance(X[0], str | int)
     if (is_list or getattr(X, "ndim", 2) == 1) and any(getattr(y, "ndim", 1) == 2 for y in labels):
@@ -46,7 +46,7 @@ def refuse_swapped(X: Any, *labels: Any) -> None:
 
 def adopt_labelled_points(X: Array, y_true: Array, y_pred: Array) -> AdoptedPoints:
     """Adopt points with integer labels and predictions, dropping axis names."""
-    refuse_swapped(X, y_true, y_pred)
+    refuse_swapped_points(X, y_true, y_pred)
     validate.refuse_tables(y_true=y_true, y_pred=y_pred)
     arrays = dispatch.adopt(X=X, y_true=y_true, y_pred=y_pred)
     X, y_true, y_pred = (x if type(x) is np.ndarray else adapter(x).unwrap(x) for x in arrays)
