@@ -75,7 +75,7 @@ def _count_axes(x: Any) -> int:
 
 def check_boxes(name: str, x: Any) -> np.ndarray:
     """Return boxes of one image as an array of shape (n, 4); nothing at all is none."""
-    boxes = adopt_host(name, x)
+    boxes: np.ndarray = adopt_host(name, x)
     validate.real(**{name: boxes})
     if boxes.size == 0 and (boxes.ndim < 2 or boxes.shape[-1] in (0, 4)):
         return np.empty((0, 4), boxes.dtype)

@@ -126,9 +126,9 @@ def match(
         wanted = f"boxes of a batch of shape {shapes['boxes_true'][:-2]} as boxes_true"
         validate.refuse("boxes_pred", wanted, f"shape {shapes['boxes_pred']}")
     for name, of in (("scores", "pred"), ("labels_true", "true"), ("labels_pred", "pred"), ("iscrowd", "true")):
-        wanted = shapes[f"boxes_{of}"][:-1]
-        if name in shapes and shapes[name] != wanted:
-            validate.refuse(name, f"of shape {wanted}, one for each box of boxes_{of}", f"shape {shapes[name]}")
+        each = shapes[f"boxes_{of}"][:-1]
+        if name in shapes and shapes[name] != each:
+            validate.refuse(name, f"of shape {each}, one for each box of boxes_{of}", f"shape {shapes[name]}")
     *found, bad = dispatch.call("match_boxes", *adopted.values(), **options)
     _refuse_bad(adopted, bad, box_format)
     return Matches(*found)

@@ -32,8 +32,9 @@ class Matches(NamedTuple, Generic[ArrayT]):
     def _count(self) -> tuple[int, int, int, int]:
         """Return the number of pairs, of missed truths, of predictions without a truth and of ignored ones."""
         truth_of, prediction_of = (adapter(x).to_host(x) for x in self[:2])
-        pairs, missed = np.count_nonzero(truth_of >= 0), np.count_nonzero(prediction_of == UNMATCHED)
-        return pairs, missed, np.count_nonzero(truth_of == UNMATCHED), np.count_nonzero(truth_of < UNMATCHED)
+        which = truth_of >= 0, prediction_of == UNMATCHED, truth_of == UNMATCHED, truth_of < UNMATCHED
+        pairs, missed, false, ignored = (int(np.count_nonzero(mask)) for mask in which)
+        return pairs, missed, false, ignored
 
     def _parts(self) -> dict[str, str]:
         """Return the parts that the repr shows, by name."""

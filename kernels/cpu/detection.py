@@ -234,23 +234,23 @@ def match_boxes(
         bad_score = int(bad[0]) if bad.size else -1
         order = np.lexsort((-scores, image_of))
         truth_of[scores < score_threshold] = IGNORED
-    bad = bad_truth, bad_prediction, bad_score
-    if max(bad) < 0:
+    faults = bad_truth, bad_prediction, bad_score
+    if max(faults) < 0:
         labelled = labels_true is not None and labels_pred is not None
         labels = tuple(
             _freeze(np.asarray(y).reshape(-1).astype(np.int64, copy=False) if labelled else np.empty(0, np.int64))
             for y in (labels_true, labels_pred)
         )
         crowd = np.zeros(len(true), np.bool_) if iscrowd is None else np.asarray(iscrowd).reshape(-1) != 0
-        given = ((true, pred), (true_areas, pred_areas), labels, _freeze(crowd), _freeze(order))
+        ends = tuple(_freeze(each.astype(np.int64, copy=False)) for each in offsets)
         rules = float(iou_threshold), bool(restricted), labelled
-        given += (tuple(_freeze(ends.astype(np.int64, copy=False)) for ends in offsets), rules, bool(optimal))
+        boxes = (true, pred), (true_areas, pred_areas), labels, _freeze(crowd), _freeze(order)
         images = len(offsets[0]) - 1
         pairs = float((np.diff(offsets[0]) * np.diff(offsets[1]).astype(float)).sum())
         seconds = SECONDS_PER_PAIR * (4.0 if optimal else 1.0) * pairs
         out = truth_of, prediction_of, iou
-        pool.run(_match_images, (*given, out), images, seconds=seconds, num_threads=num_threads)
-    return truth_of.reshape(shapes[1]), prediction_of.reshape(shapes[0]), iou.reshape(shapes[1]), bad
+        pool.run(_match_images, (*boxes, ends, rules, bool(optimal), out), images, seconds=seconds, num_threads=num_threads)
+    return truth_of.reshape(shapes[1]), prediction_of.reshape(shapes[0]), iou.reshape(shapes[1]), faults
 
 
 def _freeze(x):

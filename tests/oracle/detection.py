@@ -1,4 +1,4 @@
-"""Boxes matched by IoU in fractions: greedy by the rule of the page, optimal by trying every assignment."""
+"""Boxes matched by IoU in fractions, each rounded once to float64: greedy by the rule of the page, optimal by trying every assignment."""
 
 from fractions import Fraction
 
@@ -41,7 +41,7 @@ def greedy(order, near, alike):
     for p in order:
         free = [t for t in near[p] if t not in taken]
         if free:
-            found[p] = min(free, key=lambda t: (-near[p][t], not alike(t, p), t))
+            found[p] = min(free, key=lambda t: (-float(near[p][t]), not alike(t, p), t))
             taken.add(found[p])
     return found
 
@@ -73,9 +73,8 @@ def match_image(true, pred, scores, labels, crowd, *, threshold, least, method, 
     kept = [p for p in range(len(pred)) if scores is None or scores[p] >= least]
     order = kept if scores is None else sorted(kept, key=lambda p: -scores[p])
     usual = [t for t in range(len(true)) if not crowd[t]]
-    near = {
-        p: {t: iou(true[t], pred[p]) for t in usual if may(t, p) and iou(true[t], pred[p]) >= threshold} for p in order
-    }
+    every = {p: {t: iou(true[t], pred[p]) for t in usual if may(t, p)} for p in order}
+    near = {p: {t: x for t, x in found.items() if float(x) >= threshold} for p, found in every.items()}
     bonus = lambda t, p: Fraction(1, 2**30) if alike(t, p) and not restricted else Fraction(0)  # noqa: E731
     found = greedy(order, near, alike) if method == "greedy" else optimal(order, near, bonus)
     for p, t in found.items():
@@ -88,7 +87,7 @@ def match_image(true, pred, scores, labels, crowd, *, threshold, least, method, 
             truth_of[p] = IGNORED
         elif p not in found and area(pred[p]):
             shares = [shared(true[t], pred[p]) / area(pred[p]) for t in range(len(true)) if crowd[t] and may(t, p)]
-            inside = max((x for x in shares if x >= threshold), default=None)
+            inside = max((x for x in shares if float(x) >= threshold), default=None)
             if inside is not None:
                 truth_of[p], values[p] = IGNORED, inside
     return truth_of, prediction_of, [float(x) for x in values]
