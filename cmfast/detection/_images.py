@@ -58,19 +58,20 @@ def is_list_of_images(x: Any) -> bool:
     """Whether a list or tuple holds the boxes of several images: tables, or empty lists, instead of four numbers."""
     if not isinstance(x, list | tuple) or not x:
         return False
-    if any(_count_axes(one) > 1 for one in x):
-        return True
+    most = max(map(_count_axes, x))
+    if most > 1:
+        return most == 2
     return all(_count_axes(one) == 1 and not len(one) for one in x)
 
 
 def _count_axes(x: Any) -> int:
-    """Return the number of axes of an array, or up to two of nested lists."""
+    """Return the number of axes of an array or of nested lists."""
     axes = getattr(x, "ndim", None)
     if isinstance(axes, int):
         return axes
     if not isinstance(x, list | tuple):
         return 0
-    return 2 if any(isinstance(row, list | tuple) or getattr(row, "ndim", 0) for row in x) else 1
+    return 1 + max(map(_count_axes, x), default=0)
 
 
 def check_boxes(name: str, x: Any) -> np.ndarray:

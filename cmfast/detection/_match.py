@@ -156,12 +156,15 @@ def _refuse_bad(adopted: dict[str, Any], bad: tuple[int, int, int], box_format: 
 def _match_lists(boxes_true: Any, boxes_pred: Any, columns: dict[str, Any], options: dict[str, Any]) -> list[Any]:
     """Match the boxes of a list of images."""
     given = {"boxes_true": boxes_true, "boxes_pred": boxes_pred, **columns}
-    for name, x in given.items():
+    for name, array in given.items():
+        if getattr(array, "ndim", 0) == (3 if name.startswith("boxes") else 2):  # a batch next to a list
+            given[name] = [array[k] for k in range(len(array))]
+        x = given[name]
         if x is not None and not isinstance(x, list | tuple):
             wanted = "a list with an array for each image, as the boxes are"
             validate.refuse(name, wanted, type(x).__name__, TypeError)
-        if x is not None and len(x) != len(boxes_true):
-            validate.refuse(name, f"of {len(boxes_true)} images as boxes_true", f"{len(x)}")
+        if x is not None and len(x) != len(given["boxes_true"]):
+            validate.refuse(name, f"of {len(given['boxes_true'])} images as boxes_true", f"{len(x)}")
     flat: dict[str, Any] = {}
     offsets = []
     for name in ("boxes_true", "boxes_pred"):
@@ -172,11 +175,16 @@ def _match_lists(boxes_true: Any, boxes_pred: Any, columns: dict[str, Any], opti
         flat[name] = None
         if given[name] is not None:
             sizes = np.diff(offsets[of]).tolist()
-            each = [_images.check_column(f"{name}[{k}]", x, n) for k, (x, n) in enumerate(zip(given[name], sizes, strict=True))]
+            each = [
+                _images.check_column(f"{name}[{k}]", x, n)
+                for k, (x, n) in enumerate(zip(given[name], sizes, strict=True))
+            ]
             for k, x in enumerate(each):
-                (validate.integer if name.startswith("labels") and x.size else validate.real)(**{f"{name}[{k}]": x})
+                (validate.integer if name.startswith("labels") and x.shape != (0,) else validate.real)(
+                    **{f"{name}[{k}]": x}
+                )
             flat[name] = np.concatenate(each)
-    like = boxes_true[0]
+    like = given["boxes_true"][0]
     for name in ("boxes_true", "boxes_pred"):
         for k, x in enumerate(given[name]):
             if adapter(x) is not adapter(like):

@@ -249,7 +249,9 @@ def match_boxes(
         pairs = float((np.diff(offsets[0]) * np.diff(offsets[1]).astype(float)).sum())
         seconds = SECONDS_PER_PAIR * (4.0 if optimal else 1.0) * pairs
         out = truth_of, prediction_of, iou
-        pool.run(_match_images, (*boxes, ends, rules, bool(optimal), out), images, seconds=seconds, num_threads=num_threads)
+        pool.run(
+            _match_images, (*boxes, ends, rules, bool(optimal), out), images, seconds=seconds, num_threads=num_threads
+        )
     return truth_of.reshape(shapes[1]), prediction_of.reshape(shapes[0]), iou.reshape(shapes[1]), faults
 
 

@@ -112,7 +112,9 @@ def test_kinds_of_images_agree():
     assert_same_bits(detection.confusion_matrix(*lists, n_classes=3), want)
     single = [[{**one, "boxes": one["boxes"].astype(np.float32)} for one in side] for side in (targets, predictions)]
     assert_same_bits(detection.confusion_matrix(*single, n_classes=3), want)
-    texts = [[{**one, "labels": np.array(list("abc"))[one["labels"]]} for one in side] for side in (targets, predictions)]
+    texts = [
+        [{**one, "labels": np.array(list("abc"))[one["labels"]]} for one in side] for side in (targets, predictions)
+    ]
     for given in (texts, (targets, predictions)):
         assert_same_bits(detection.confusion_matrix(*given, labels=["a", "b", "c"]), want)
     other = detection.confusion_matrix(targets, predictions, labels=[2, 0, 1])
@@ -123,7 +125,9 @@ def test_kinds_of_images_agree():
         for side in (targets, predictions)
     ]
     assert_same_bits(detection.confusion_matrix(*objects, n_classes=3), want)
-    tensors = [[{key: torch.from_numpy(x) for key, x in one.items()} for one in side] for side in (targets, predictions)]
+    tensors = [
+        [{key: torch.from_numpy(x) for key, x in one.items()} for one in side] for side in (targets, predictions)
+    ]
     found = detection.confusion_matrix(*tensors, n_classes=3)
     assert isinstance(found, torch.Tensor)
     assert_same_bits(found.numpy(), want)
@@ -225,14 +229,20 @@ NAN = float("nan")
 ONE = {"boxes": [BOX], "labels": [0], "scores": [0.5]}
 REFUSED = {
     "negative width": (lambda: detection.match([BOX, [3, 0, 2, 1]], [BOX]), r"boxes_true must be .*in box 1$"),
-    "NaN": (lambda: detection.match([[BOX], [BOX]], [[BOX], [BOX, [0, 0, NAN, 1]]]), r"boxes_pred .*in image 1, box 1$"),
+    "NaN": (
+        lambda: detection.match([[BOX], [BOX]], [[BOX], [BOX, [0, 0, NAN, 1]]]),
+        r"boxes_pred .*in image 1, box 1$",
+    ),
     "infinite": (lambda: detection.match([[0, 0, np.inf, 1]], [BOX]), "boxes_true must be of finite"),
     "negative size": (lambda: detection.match([[0, 0, -1, 1]], [BOX], box_format="xywh"), "sizes of at least 0"),
     "batch": (
         lambda: detection.match(np.ones((2, 1, 4)), np.array([[BOX], [[1, 0, 0, 1]]])),
         r"boxes_pred .*in image 1, box 0$",
     ),
-    "NaN score": (lambda: detection.match([BOX], [BOX, BOX], [0.5, NAN]), "scores must be numbers, not NaN, got nan in"),
+    "NaN score": (
+        lambda: detection.match([BOX], [BOX, BOX], [0.5, NAN]),
+        "scores must be numbers, not NaN, got nan in",
+    ),
     "three numbers": (lambda: detection.match([[0, 0, 1]], [BOX]), r"boxes_true must be of shape \(\.\.\., n, 4\)"),
     "scores of another length": (lambda: detection.match([BOX], [BOX], [1, 2]), r"scores must be of shape \(1,\)"),
     "labels of one side": (lambda: detection.match([BOX], [BOX], labels_true=[0]), "both given, or none"),
@@ -252,7 +262,10 @@ REFUSED = {
         r"targets\[0\]\['labels'\] must be among the classes \[0, 1\], got 5 in image 0, box 0",
     ),
     "lengths of lists": (lambda: detection.confusion_matrix([ONE], [ONE, ONE]), "predictions must be of 1 images"),
-    "no labels": (lambda: detection.confusion_matrix([{"boxes": []}], [ONE]), r"targets\[0\]\['labels'\] must be given"),
+    "no labels": (
+        lambda: detection.confusion_matrix([{"boxes": []}], [ONE]),
+        r"targets\[0\]\['labels'\] must be given",
+    ),
     "scores of some": (
         lambda: detection.confusion_matrix([ONE, ONE], [ONE, {"boxes": [BOX], "labels": [0]}]),
         r"predictions\[1\]\['scores'\] must be given, as for predictions\[0\]",

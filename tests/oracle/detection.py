@@ -1,4 +1,4 @@
-"""Boxes matched by IoU in fractions, each rounded once to float64: greedy by the rule of the page, optimal by trying every assignment."""
+"""Boxes matched by IoU in fractions, rounded once: greedy by the rule of the page, optimal by trying all."""
 
 from fractions import Fraction
 
