@@ -664,10 +664,10 @@ DETECTED: dict[str, Any] = {
         for name in ("targets", "predictions")
     }
     | {"n_classes": 2},
-    "arrays": {"labels": None, "groups": None},
+    "arrays": dict.fromkeys(("targets", "predictions", "labels", "groups")),
     "wrong": {
         **NO_THRESHOLD,
-        "n_classes": integers(1),
+        "n_classes": tuple(value for value in integers(1) if value is not None),
         **dict.fromkeys(("targets", "predictions"), (None, 3, "x", [1], np.ones(2), {}, [{"boxes": 3}])),
     },
     "free": ("labels", "groups"),  # tests/detection/test_api.py
