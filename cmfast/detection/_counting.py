@@ -44,7 +44,7 @@ def confusion_matrix(
 ) -> Any:
     """Count the confusion matrix of a detector, whose last row and column are the background.
 
-    Boxes are matched whatever their classes. A pair counts in the row of its true class and the column of the predicted
+    Boxes of any classes match. A pair counts in the row of its true class and the column of the predicted
     one, a truth without a prediction in the column of the background, and a prediction without a truth in its row.
 
     Parameters
@@ -121,7 +121,7 @@ def confusion_matrix(
     """
     validate.flag("per_image", per_image)
     options = iou_threshold, score_threshold, method, box_format, num_threads
-    pairs = _match_images(targets, predictions, n_classes, labels, *options)
+    pairs = _match_images(targets, predictions, (n_classes, labels), options)
     sizes: dict[str, Any] = {"n_classes": len(pairs.classes) + 1, "num_threads": num_threads}
     if per_image:
         sizes |= {"groups": pairs.image, "n_groups": pairs.n_images}
@@ -201,7 +201,7 @@ def count(
     if n_classes is None and labels is None:
         validate.fail("n_classes or labels must be given, so that counts of parts have the same classes")
     options = iou_threshold, score_threshold, method, box_format, num_threads
-    pairs = _match_images(targets, predictions, n_classes, labels, *options)
+    pairs = _match_images(targets, predictions, (n_classes, labels), options)
     text = bool(pairs.classes) and isinstance(pairs.classes[0], str)
     background = BACKGROUND if text else BACKGROUND_ID
     if background in pairs.classes:
@@ -227,18 +227,12 @@ def _spread_groups(groups: Any, pairs: _Pairs) -> Any:
     return [values[k] for k in pairs.image.tolist()]
 
 
-def _match_images(
-    targets: Any,
-    predictions: Any,
-    n_classes: Any,
-    labels: Any,
-    iou_threshold: Any,
-    score_threshold: Any,
-    method: Any,
-    box_format: Any,
-    num_threads: Any,
-) -> _Pairs:
-    """Return the true and predicted class of every pair, missed truth and false prediction."""
+def _match_images(targets: Any, predictions: Any, known: tuple[Any, Any], options: tuple[Any, ...]) -> _Pairs:
+    """Return the true and predicted class of every pair, missed truth and false prediction.
+
+    `known` are the options `n_classes` and `labels`; `options` those of matching.
+    """
+    (n_classes, labels), (iou_threshold, score_threshold, method, box_format, num_threads) = known, options
     threshold, least = _images.check_numbers(iou_threshold, score_threshold)
     validate.choice("method", method, get_args(MatchMethod))
     validate.choice("box_format", box_format, get_args(BoxFormat))

@@ -50,7 +50,7 @@ def match(
         Predictions with a lower score are ignored. Default: none.
     method : {"greedy", "optimal"}
         "greedy": each prediction, by descending score, takes the free truth of largest IoU. "optimal": the pairs of
-        largest summed IoU, whatever the scores.
+        largest summed IoU; scores do not matter.
     box_format : {"xyxy", "xywh", "cxcywh"}
         Opposite corners; corner of least coordinates, width and height; or centre, width and height.
     num_threads : int, optional

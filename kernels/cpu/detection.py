@@ -148,12 +148,14 @@ def _match_optimally(boxes, areas, labels, crowd, order, rules, spans, out):
 
 
 @jit()
-def _match_images(boxes, areas, labels, crowd, order, offsets, rules, optimal, out, start, stop):
+def _match_images(given, order, offsets, rules, optimal, out, start, stop):
     """Match the boxes of some images, and write partners of predictions and truths, and the IoU of predictions.
 
-    `order` are the predictions of each image by descending score. A prediction without a partner of which a crowd
-    region covers a share of at least the threshold is IGNORED, and so are all crowd regions.
+    `given` are corners, areas, labels and crowd flags; `order` are the predictions of each image by descending score.
+    Crowd regions are IGNORED, and so is a prediction without a partner if one covers a share that reaches the
+    threshold.
     """
+    boxes, areas, labels, crowd = given
     threshold, restricted, _ = rules
     truth_of, prediction_of, iou = out
     for image in range(start, stop):
@@ -244,13 +246,17 @@ def match_boxes(
         crowd = np.zeros(len(true), np.bool_) if iscrowd is None else np.asarray(iscrowd).reshape(-1) != 0
         ends = tuple(_freeze(each.astype(np.int64, copy=False)) for each in offsets)
         rules = float(iou_threshold), bool(restricted), labelled
-        boxes = (true, pred), (true_areas, pred_areas), labels, _freeze(crowd), _freeze(order)
+        boxes = (true, pred), (true_areas, pred_areas), labels, _freeze(crowd)
         images = len(offsets[0]) - 1
         pairs = float((np.diff(offsets[0]) * np.diff(offsets[1]).astype(float)).sum())
         seconds = SECONDS_PER_PAIR * (4.0 if optimal else 1.0) * pairs
         out = truth_of, prediction_of, iou
         pool.run(
-            _match_images, (*boxes, ends, rules, bool(optimal), out), images, seconds=seconds, num_threads=num_threads
+            _match_images,
+            (boxes, _freeze(order), ends, rules, bool(optimal), out),
+            images,
+            seconds=seconds,
+            num_threads=num_threads,
         )
     return truth_of.reshape(shapes[1]), prediction_of.reshape(shapes[0]), iou.reshape(shapes[1]), faults
 
