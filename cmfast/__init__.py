@@ -43,10 +43,10 @@ from cmfast.scaling import ipf, ras
 from cmfast.zeros import support
 
 if TYPE_CHECKING:
-    from cmfast import agreement, conformal, contingency, display, results, uncertainty
+    from cmfast import agreement, conformal, contingency, detection, display, results, uncertainty
     from cmfast._report import report
 else:
-    _MODULES = ("agreement", "conformal", "contingency", "display", "results", "uncertainty")
+    _MODULES = ("agreement", "conformal", "contingency", "detection", "display", "results", "uncertainty")
     _OPTIONAL = {"nn": "torch", "compat": "the library that it replaces"}  # not imported by ``import *``
 
     def __getattr__(name):
@@ -89,6 +89,7 @@ __all__ = [
     "conformal",
     "confusion_matrix",
     "contingency",
+    "detection",
     "diagnose",
     "display",
     "estimate_for_target",

@@ -431,6 +431,11 @@ def _agreement_coefficients() -> None:
         cmfast.agreement.compute(ratings, "krippendorff_alpha", on_failure="ignore")
 
 
+def _match_boxes() -> None:
+    """Call the function that compiles the kernel of op ``match_boxes``."""
+    cmfast.detection.match(np.array([[0.0, 0.0, 1.0, 1.0]]), np.array([[0.0, 0.0, 1.0, 1.0]]))
+
+
 def _least_cost() -> None:
     """Call functions that compile the kernels of op ``least_cost``."""
     cmfast.metrics.least_cost(_labels() > 0, np.arange(WARM_SAMPLES), [[0, 1], [1, 0]])
@@ -589,6 +594,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "score_areas": _score_areas,
     "least_cost": _least_cost,
     "agreement_coefficients": _agreement_coefficients,
+    "match_boxes": _match_boxes,
     "auc_covariance": _auc_covariance,
     "resample": _resample,
     "cell_errors": lambda: cmfast.uncertainty.standard_error(_matrix(np.int64), of="bi"),

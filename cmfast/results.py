@@ -11,6 +11,7 @@ from cmfast.conformal._prediction_sets import PredictionSets, SizeCoverage
 from cmfast.contingency._convex_hull import Hull
 from cmfast.contingency._path import LearningPath
 from cmfast.contingency._surface import Sensitivity
+from cmfast.detection._results import Matches
 from cmfast.geometry import GcmDiagnostics, GcmResult, SparseHistogram, WidthCurve
 from cmfast.margins import MarginsResult, MarginsSupport, RakeResult, RoundedTable
 from cmfast.metrics._catalogue import Metric
@@ -71,6 +72,7 @@ __all__ = [
     "Margins",
     "MarginsResult",
     "MarginsSupport",
+    "Matches",
     "McNemar",
     "Metric",
     "Posterior",

@@ -24,6 +24,7 @@ MODULES = {
     "``SCALARS``, ``PER_CLASS`` and ``BINARY`` are names, by what they give; ``MetricName`` is the type of a name.",
     "cmfast.uncertainty": "How far off a metric could be, and which of two classifiers is better.",
     "cmfast.agreement": "How far several raters agree beyond chance.",
+    "cmfast.detection": "Match boxes of images, and count confusions with a background class.",
     "cmfast.conformal": "Conformal sets and the conformal correlation matrix.",
     "cmfast.contingency": "Metrics as surfaces over the contingency space.",
     "cmfast.display": "Pictures, by matplotlib.",

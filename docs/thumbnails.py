@@ -84,6 +84,17 @@ def points(figure) -> None:
     ax.grid(visible=True, linewidth=0.6)
 
 
+def boxes(figure) -> None:
+    """Draw true boxes, and predictions next to two of them and elsewhere."""
+    ax = figure.subplots()
+    for color, style, places in (
+        (BLUE, "-", ((0, 0), (5, 1), (2, 6))),
+        (ORANGE, "--", ((0.6, 0.4), (4.6, 1.5), (8, 6))),
+    ):
+        for x, y in places:
+            ax.plot([x, x + 3, x + 3, x, x], [y, y, y + 3, y + 3, y], style, color=color, linewidth=2)
+
+
 def margins(figure) -> None:
     """Draw a table with the totals of its rows and columns."""
     axes = figure.subplots(
@@ -140,6 +151,8 @@ DRAWN: dict[str, Callable] = {
     "guide": margins,
     "howto-many_matrices": grids(*np.random.default_rng(2).gamma(0.4, 1.0, (5, 4, 4))),
     "howto-raters": bars(_scores(("gwet_ac1", "kappa", "scott_pi", "kappa_linear")), [GREY, BLUE, GREY, BLUE]),
+    "detection": boxes,
+    "reference-cmfast.detection": boxes,
     "agreement": bars((0.62, 0.58, 0.71, 0.6), (BLUE, GREY, ORANGE, GREY)),
     "groups": bars((0.9, 0.78, 0.86, 0.83), (GREY, ORANGE, BLUE, GREY)),
     "reference-cmfast.agreement": bars((0.62, 0.58, 0.71, 0.6), (BLUE, GREY, ORANGE, GREY)),

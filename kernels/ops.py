@@ -128,6 +128,8 @@ OPS: dict[str, Op] = {
     "auc_covariance": Op("uncertainty.roc_areas", "(K,n),(n),(n)->(K),(K,K),(K)", rtol=(1e-9, 1e-9)),
     # Ratings by raters, or counts by categories; six results for each coefficient.
     "agreement_coefficients": Op("agreement", "(n,m)->*", rtol=(1e-9, 1e-9)),
+    # Boxes, scores, labels and crowd flags; the partner of every box, and the IoU of predictions with theirs.
+    "match_boxes": Op("detection", "(n,4),(m,4),(m),(n),(m),(n)->(m),(n),(m)", rtol=(1e-13, 1e-13)),
     "resample": Op("uncertainty.resample", "(C,C),(C)->(k,C,C)", BOTH),
     "metric_intervals": Op("uncertainty.intervals", "(C,C)->*", BOTH, rtol=(1e-9, 1e-9)),
     "metric_draws": Op("uncertainty.intervals", "(C,C)->*", BOTH, rtol=(1e-9, 1e-9)),

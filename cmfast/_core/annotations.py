@@ -91,6 +91,10 @@ Coefficient: TypeAlias = Literal[
 ]
 Disagreement: TypeAlias = Literal["nominal", "ordinal", "linear", "interval", "ratio"]
 AgreementMethod: TypeAlias = Literal["log", "t"]
+MatchMethod: TypeAlias = Literal["greedy", "optimal"]
+BoxFormat: TypeAlias = Literal["xyxy", "xywh", "cxcywh"]
+# Boxes, labels and scores of one image or of a list of images: dicts, or detections of the library supervision.
+Detections: TypeAlias = object
 Method: TypeAlias = Literal["all", "row", "true", "col", "pred", "bi"]
 Solver: TypeAlias = Literal["auto", "newton", "sinkhorn"]
 Empty: TypeAlias = Literal["nan", "drop"]

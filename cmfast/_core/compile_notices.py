@@ -57,6 +57,7 @@ SECONDS = {
     "confusion_fractions": 2.5,
     "most_confused": 2.5,
     "agreement_coefficients": 7.0,
+    "match_boxes": 4.0,
     "auc_covariance": 2.0,
     "resample": 2.5,
     "standard_errors": 7.0,
@@ -132,6 +133,9 @@ NEEDS: dict[str, tuple[str, ...]] = {
     "display.PathDisplay.from_matrices": ("metrics_of_matrices",),
     "agreement.compute": ("agreement_coefficients",),
     "agreement.from_counts": ("agreement_coefficients",),
+    "detection.match": ("match_boxes",),
+    "detection.confusion_matrix": ("match_boxes", "confusion_matrix"),
+    "detection.count": ("match_boxes", "confusion_matrix"),
     "uncertainty.compare_many": _COMPARED,
     "uncertainty.compare_groups": (
         "metrics_of_matrices",

@@ -39,6 +39,7 @@ FOR_TYPES_ALONE = {  # imports at run time when they are first asked for
         "cmfast.agreement",
         "cmfast.conformal",
         "cmfast.contingency",
+        "cmfast.detection",
         "cmfast.display",
         "cmfast.results",
         "cmfast.uncertainty",

@@ -50,6 +50,7 @@ TABLES = {
     "LearningPath": (lambda: contingency.learning_path(np.stack([M, M + 5])), 6, True),
     "LeastCost": (lambda: metrics.least_cost(Y > 0, S, [[0, 1], [2, 0]]), 1, True),
     "Margins": (lambda: metrics.margins(M), 3, False),
+    "Matches": (lambda: cmfast.detection.match([[0, 0, 1, 1]], [[0, 0, 1, 1], [5, 5, 6, 6]]), 2, False),
     "McNemar": (lambda: uncertainty.mcnemar(PAIRS), 1, True),
     "Posterior": (lambda: uncertainty.posterior(M, "recall", **FEW), 3, True),
     "PrecisionRecall": (lambda: metrics.precision_recall([1, 0, 1], [0.9, 0.2, 0.6]), 4, True),

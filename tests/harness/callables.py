@@ -30,6 +30,7 @@ from cmfast._core.annotations import BiOptions
 
 NAMESPACES = {"": cmfast, "metrics.": cmfast.metrics, "contingency.": cmfast.contingency}
 NAMESPACES |= {"uncertainty.": cmfast.uncertainty, "agreement.": cmfast.agreement}
+NAMESPACES |= {"detection.": cmfast.detection}
 NAMESPACES |= {"conformal.": cmfast.conformal}
 NAMESPACES |= {"display.": cmfast.display}
 RESULTS = cmfast.results  # messages name these classes without the module, as those of cmfast
@@ -37,7 +38,7 @@ RESULTS = cmfast.results  # messages name these classes without the module, as t
 # What only holds results or codes: cmfast makes them, and what they are made of was checked then.
 RECORDS = {
     "Certificate", "GcmDiagnostics", "GcmResult", "Projection", "ScalingResult", "SparseHistogram", "Status", "Support",
-    "MarginsResult", "MarginsSupport", "RakeResult", "BalanceResult", "RoundedTable",
+    "MarginsResult", "MarginsSupport", "Matches", "RakeResult", "BalanceResult", "RoundedTable",
     "WidthCurve", "CellCounts", "HtmlReport", "DiagnosticWarning", "FailureError", "FailureWarning", "TargetEstimate",
     "Hull",
     "LearningPath", "display.PathDisplay", "Sensitivity", "display.SurfaceDisplay",
@@ -424,6 +425,7 @@ def _make_idle_callback(make: Make) -> Callable[[int, int], None]:
 
 
 GRADED = np.array([[0, 0, 1], [1, 1, 1], [0, 0, 0], [1, 0, 1]])
+BOXES = np.array([[0.0, 0.0, 2.0, 2.0], [5.0, 0.0, 7.0, 2.0]])
 TWO_SCORES = np.array([[0.5, 0.1, 0.9, 0.3], [0.2, 0.4, 0.4, 0.1]])
 NEAR = np.array([0, 0, 1]), np.array([1, 2, 2]), np.array([1.0, 2.0, 3.0])
 FRAME = pd.DataFrame({"label": TRUTH, "guess": GUESS, "site": list("abba"), "weight": 0.5})
@@ -472,6 +474,7 @@ OBJECTS: dict[str, Callable[[Make], Any]] = STATES | {
     "Roc": _scored(cmfast.metrics.roc),
     "ThresholdMatrices": _scored(cmfast.metrics.threshold_matrices),
     "Agreement": lambda make: cmfast.agreement.compute(make(GRADED), "fleiss_kappa", on_failure="ignore"),
+    "Matches": lambda make: cmfast.detection.match(make(BOXES), make(BOXES[::-1].copy()), make(ONES)),
     "AucCovariance": lambda make: cmfast.uncertainty.auc_covariance(make(TRUTH), make(TWO_SCORES)),
     "Comparison": _compared,
     "display.ComparisonDisplay": lambda make: cmfast.display.ComparisonDisplay.from_comparisons(_compared(make)),
@@ -627,6 +630,10 @@ RIGHT: dict[str, tuple[Any, ...]] = {
     "shape": (None, (2, 2), [2, np.int8(2)]),
     "values": (0.5, -1, math.nan, [0.1, 0.9], np.array([[0.5]])),
     "categories": ([0, 1], (0.0, 1.0), np.array([0, 1])),
+    "iou_threshold": (0.5, 1, 1e-300, np.float32(0.25)),
+    "score_threshold": (None, 0.5, 0, -1),
+    "targets": (Made(lambda make: {"boxes": make(BOXES), "labels": make(np.array([0, 1]))}),),
+    "predictions": (Made(lambda make: {"boxes": make(BOXES), "labels": make(np.array([0, 1]))}),),
     "missing": (None, -1, np.int8(1), math.nan),
 }
 
@@ -657,6 +664,24 @@ OF_SHARES: dict[str, Any] = {
         "lam": (*NO_NUMBER, -0.5, 0.5, None),  # of "aps"
         "rng": (0, 1.5, "3"),  # ignored with u
     },
+}
+NO_THRESHOLD = {
+    "iou_threshold": (*NO_NUMBER, 0, -0.5, 1.5, None),
+    "score_threshold": NO_NUMBER,
+}
+DETECTED: dict[str, Any] = {
+    "others": {
+        name: Made(lambda make: [{"boxes": make(BOXES), "labels": make(np.array([0, 1])), "scores": make(ONES)}])
+        for name in ("targets", "predictions")
+    }
+    | {"n_classes": 2},
+    "arrays": dict.fromkeys(("targets", "predictions", "labels", "groups")),
+    "wrong": {
+        **NO_THRESHOLD,
+        "n_classes": tuple(value for value in integers(1) if value is not None),
+        **dict.fromkeys(("targets", "predictions"), (None, 3, "x", [1], np.ones(2), {}, [{"boxes": 3}])),
+    },
+    "free": ("labels", "groups"),  # tests/detection/test_api.py
 }
 ABOUT_RATINGS: dict[str, Any] = {"names": ["fleiss_kappa"], "on_failure": "ignore"}
 NO_COEFFICIENTS: dict[str, Any] = {
@@ -732,6 +757,15 @@ SPECIAL: dict[str, dict[str, Any]] = {
         "arrays": {"counts": np.array([[3, 0], [1, 2], [0, 3], [2, 1]])}, "others": ABOUT_RATINGS,
         "wrong": {**NO_COEFFICIENTS, "names": (*NO_COEFFICIENTS["names"], "conger_kappa", ["light_kappa"])},
     },
+    "detection.match": {
+        "arrays": {
+            "boxes_true": BOXES, "boxes_pred": BOXES[::-1].copy(), "scores": np.array([0.5, 0.75]),
+            "labels_true": np.array([0, 1]), "labels_pred": np.array([1, 0]), "iscrowd": np.array([0, 1]),
+        },
+        "wrong": NO_THRESHOLD,
+    },
+    "detection.confusion_matrix": DETECTED,
+    "detection.count": DETECTED,
     "agreement.grade": {
         "arrays": {"values": None},
         "others": {"values": 0.5},

@@ -229,6 +229,14 @@ def _agreement(x: Any, *, counts: bool = False, **options: Any) -> Any:
         return cmfast.agreement.compute(x, names, **options)
 
 
+def _match_boxes(*arrays: Any, **options: Any) -> Any:
+    names = "scores", "labels_true", "labels_pred", "iscrowd"
+    found = cmfast.detection.match(*arrays[:2], **dict(zip(names, arrays[2:], strict=False)), **options)
+    if isinstance(found, list):  # of lists that are images
+        return cmfast.results.Matches(*map(np.stack, zip(*found, strict=True)))
+    return found
+
+
 def _paired_errors(y: Any, a: Any, b: Any, *, names: Any, **options: Any) -> Any:
     T = cmfast.uncertainty.paired_counts(y, a, b, **options)
     C, units = options["n_classes"], _paired_replicates.list_units(T._held)
@@ -258,6 +266,7 @@ ENTRIES: dict[str, Any] = {
     ),
     "least_cost": lambda s, y, cost, **options: cmfast.metrics.least_cost(y, s, cost, **options),
     "agreement_coefficients": _agreement,
+    "match_boxes": _match_boxes,
     "auc_covariance": lambda s, y, **options: cmfast.uncertainty.auc_covariance(y, s, **options),
     "carrying_samples": _carrying_samples,
     "paired_errors": _paired_errors,
