@@ -245,7 +245,7 @@ ELSEWHERE = {
     "counts.accuracy_score": (lambda: COUNTS.accuracy_score, r"counts\.compute\(\"accuracy\"\) computes it"),
     "counts.shape": (lambda: COUNTS.shape, r"counts\.matrix is the array"),
     "counts.classes_": (lambda: COUNTS.classes_, "it is called labels"),
-    "counts.matirx": (lambda: COUNTS.matirx, "did you mean 'matrix'"),
+    "counts.mattrix": (lambda: COUNTS.mattrix, "did you mean 'matrix'"),
     "from_matrix": (lambda: cmfast.ConfusionCounts.from_matrix(M), r"functions take a matrix as it is, as in metrics"),
     "from_predictions": (lambda: cmfast.ConfusionCounts.from_predictions, "it is called from_labels"),
     "cmfast.plot": (lambda: cmfast.plot, r"counts\.plot\(\) draws counts, display\.ConfusionDisplay\.from_predictions"),
