@@ -57,13 +57,15 @@ def read_counted_table(path: Path) -> tuple[list[str], np.ndarray] | None:
     It has a row per true class and a column per predicted class, after a first column of the true labels.
     """
     lines = tables.csv_lines(path)
-    names = next(lines)[1]
-    if names[0] != TRUE_BY_PREDICTED:
+    mark, *names = next(lines)[1] or [""]
+    if mark != TRUE_BY_PREDICTED:
         return None
-    M = _parse_rows(path, [(line, row[1:]) for line, row, _ in lines])
-    if len(M) != len(names) - 1:
-        raise FileError(path, f"has {len(M)} rows of true classes, but {len(names) - 1} columns of predicted ones")
-    return names[1:], M
+    rows = [(line, row) for line, row, _ in lines]
+    if [row[0] for _, row in rows] != names:
+        raise FileError(path, "has other classes in its rows than in its columns, or another order")
+    if not names:
+        raise FileError(path, "holds no cells")
+    return names, _parse_rows(path, [(line, row[1:]) for line, row in rows])
 
 
 def _collect_blocks(blocks: Iterator[np.ndarray]) -> np.ndarray:

@@ -317,6 +317,8 @@ class ConfusionCounts(State, Generic[ArrayT], metaclass=_NamesMissing):
 
         def __getattr__(self, name):
             """Raise AttributeError that says what to call for an attribute of another library."""
+            if any(name in vars(cls) for cls in type(self).__mro__):
+                return object.__getattribute__(self, name)  # raises the AttributeError of the attribute itself
             owner = f"{type(self).__name__!r} object"
             raise _explain_missing(owner, name)
 

@@ -10,6 +10,7 @@ from cmfast._core import dispatch, validate
 from cmfast._core import labels as _labels
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, BoxFormat, Detections, MatchMethod
+from cmfast._core.usual_options import explain_options
 from cmfast.confusion_counts import ConfusionCounts
 from cmfast.detection import _images
 from cmfast.kernels.shared.detection import IGNORED, UNMATCHED
@@ -29,6 +30,7 @@ class _Pairs(NamedTuple):
     like: Any
 
 
+@explain_options
 def confusion_matrix(
     targets: Detections,
     predictions: Detections,
@@ -129,6 +131,7 @@ def confusion_matrix(
     return matrix if pairs.like is None else adapter(pairs.like).from_host(matrix, pairs.like)
 
 
+@explain_options
 def count(
     targets: Detections,
     predictions: Detections,

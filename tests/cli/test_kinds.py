@@ -117,4 +117,6 @@ def test_a_matrix_that_was_written_as_csv_is_read_back(run, tmp_path):
     np.testing.assert_array_equal(np.load(out), [[1.0, 0.0], [0.5, 0.5]])
     shares = "true \\ predicted,0,1\n0,0.5,0.5\n1,0.0,1.0\n"
     assert_exits_with_error(run(shares, "metrics"), "holds a matrix that is normalised")
-    assert_exits_with_error(run("true \\ predicted,0,1\n0,1,1\n", "metrics"), "1 rows of true classes, but 2 columns")
+    for rows in ("0,1,1\n", "1,0,1\n0,1,1\n"):
+        text = "has other classes in its rows than in its columns, or another order"
+        assert_exits_with_error(run(f"true \\ predicted,0,1\n{rows}", "metrics"), text)

@@ -40,6 +40,7 @@ REFUSED = {
     "Grid.occupancy": WHOLE,
     "CellAccumulator.update": "a stream; of Dask arrays there is cell_counts",
     "PcaAccumulator.update": 'a stream; of Dask arrays there is pca(..., precision="exact")',
+    "uncertainty.compare_groups": "a small stack of matrices; labels and DataFrames of Dask are counted lazily",
     "contingency.convex_hull": HOST,
     "contingency.learning_path": HOST,
     "display.PathDisplay.from_matrices": PICTURE,

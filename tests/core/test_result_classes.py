@@ -85,6 +85,7 @@ NO_PICTURE = {
     "Confusions": "ConfusionDisplay draws the matrix that they were found in",
     "GcmDiagnostics": "GcmResult.plot() draws them",
     "Margins": "ConfusionDisplay draws the matrix, with its sums",
+    "Matches": "boxes belong to an image, which is not here",
     "RakeResult": "weights of records, as many as there are",
     "Sensitivity": "SurfaceDisplay draws the surfaces between which it is the volume",
     "SizeCoverage": "CcmDisplay.from_sets draws it",

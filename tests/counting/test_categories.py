@@ -83,7 +83,7 @@ def test_codes_of_integers_count_as_integers_do(rng, ordered, n):
     coded = [pd.Categorical(y) for y in few]
     assert_same_bits(cmfast.confusion_matrix(*coded, n_classes=3), cmfast.confusion_matrix(*few, n_classes=3))
     for options in ({}, {"pos_label": 0}, {"labels": [1, 0]}, {"average_over": [1]}):
-        names = ["f1_binary", "f1_macro", "recall"]
+        names = ["f1_binary"] if "pos_label" in options else ["f1_binary", "f1_macro", "recall"]
         for name, value in metrics.from_labels(*coded, names, **options).items():
             assert_same_bits(value, metrics.from_labels(*few, name, **options))
 

@@ -372,6 +372,11 @@ def _matrices(path: Path) -> np.ndarray:
     return np.array(matrices.open_matrices(path, None, tick=_quietly))
 
 
+def _counted(path: Path) -> np.ndarray:
+    found = matrices.read_counted_table(path)
+    return np.empty((0, 0)) if found is None else found[1]
+
+
 def _check_array(array: np.ndarray) -> None:
     assert not array.dtype.hasobject, "it holds Python objects"
     _ = array.nbytes
@@ -519,6 +524,7 @@ COLUMNS = (
 TABLES = (
     *COLUMNS,
     Reader("matrices.open_matrices", _matrices, _check_array),
+    Reader("matrices.read_counted_table", _counted, _check_array),
     Reader("records.read_records", _records, _check_records),
     Reader("tidy_totals.read_totals", _totals(None), _check_totals),
     Reader("tidy_totals.read_totals by", _totals("area"), _check_totals),

@@ -195,7 +195,6 @@ OTHERWISE = {
     "fixed": ("rows",),
     "by": ("rate", "symmetric", "symmetric_rate"),
     "average": ("macro", "weighted", "micro"),
-    "pos_label": (0,),
 }
 
 

@@ -369,7 +369,7 @@ def test_corrections_are_those_of_statsmodels(rng):
 @pytest.mark.parametrize(
     ("pairs", "text"),
     [
-        ([1], r"counts_by_pair must be a dict of \(first, second\) to PairedCounts, got list"),
+        ([1], r"counts_by_pair must be a dict of \(first, second\) to PairedCounts, as .*, got list"),
         ({"ab": 3}, r"counts_by_pair must be by two names, \(first, second\), got 'ab'"),
         ({("a", "b"): 3}, r"counts_by_pair\[\('a', 'b'\)\] must be PairedCounts"),
     ],
