@@ -208,6 +208,8 @@ def ways(entry: Entry) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = [{}]
     names = [name for name in OTHERWISE if name in some]
     found += [{name: value} for name in names for value in OTHERWISE[name] if not _is_wrong(entry, name, value)]
+    if {"average", "pos_label"} <= some.keys():  # only together
+        found.append({"average": "binary", "pos_label": 0})
     if any(p.kind == p.VAR_KEYWORD for p in some.values()):  # those of ipf
         bi = {"method": "bi"} if "method" in some else {}
         found += [bi, *({**bi, **one} for one in OPTIONS_OF_IPF)]
