@@ -72,9 +72,16 @@ USUAL_NAMES = OF_SCORES | {
     "delong_test": 'uncertainty.compare(y_true, s_a, s_b, "roc_auc") compares areas so',
     "mcnemar_test": "it is called uncertainty.mcnemar",
     "tost": "it is called uncertainty.equivalence",
+    "MetricFrame": "uncertainty.compare_groups(y_true, y_pred, groups, names) compares metrics between groups, "
+    "cmfast.by counts groups of a table",
+    "box_iou": "detection.match(boxes_true, boxes_pred) matches boxes by IoU",
     "quantile": "it is called conformal.threshold",
     "nonconformity_scores": "it is called conformal.scores",
 }
+USUAL_NAMES |= dict.fromkeys(
+    ("demographic_parity_difference", "demographic_parity_ratio", "equalized_odds_difference", "equalized_odds_ratio"),
+    'uncertainty.compare_groups(y_true, y_pred, groups, "equalized_odds") compares groups so',
+)
 
 # Coefficients of agreement: the name elsewhere and the name here.
 COEFFICIENTS = {

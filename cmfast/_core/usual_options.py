@@ -16,10 +16,13 @@ BY_PLACE = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
 # The parameter here that has the purpose of a name elsewhere, and the name elsewhere.
 RENAMED = {
+    "box_format": ("bbox_format", "fmt"),
     "clusters": ("cluster",),
     "col_sums": ("cols", "columns", "col_totals", "column_sums", "col_marginals"),
     "confidence_level": ("confidence", "level", "conf_level", "ci"),
     "display_labels": ("class_names", "target_names", "label_names", "labels", "classes"),
+    "groups": ("sensitive_features", "sensitive_attributes", "group"),
+    "iou_threshold": ("iou", "iou_thr", "iou_thresh", "iou_thrs"),
     "labels": ("class_names", "target_names", "label_names", "classes"),
     "max_iter": ("maxiter", "max_iterations", "n_iter", "numItermax", "max_iteration"),
     "n_classes": ("num_classes", "nclasses", "num_labels", "n_labels"),
@@ -33,6 +36,7 @@ RENAMED = {
     "rng": ("random_state", "seed", "random_seed", "generator"),
     "row_sums": ("rows", "row_totals", "row_marginals"),
     "sample_weight": ("weights", "weight", "sample_weights"),
+    "score_threshold": ("conf", "conf_threshold", "confidence_threshold", "score_thresh"),
     "tol": ("tolerance", "eps", "epsilon", "atol", "rtol", "stopThr"),
     "undefined": ("zero_division", "nan_policy"),
     "weights": ("normalize", "normalise"),

@@ -10,13 +10,14 @@ from cmfast._core import dispatch, failures, lazy, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, Ignored, Label, OnFailure, Undefined
 from cmfast._core.lazy import accept_delayed
-from cmfast._core.usual_options import explain_options
+from cmfast._core.usual_options import RENAMED, describe_unknown_option, explain_options
 from cmfast.confusion_counts import ConfusionCounts
 from cmfast.metrics import _evaluate, _plan
 from cmfast.metrics._catalogue import GROUPS, find_form
 from cmfast.metrics._margins import margins
 from cmfast.metrics._names import MetricName, Names
 from cmfast.uncertainty import _caveats, _group_gaps, _group_statistics, _replicate_statistics
+from cmfast.uncertainty._comparison import MOST_NAMED
 from cmfast.uncertainty._from_labels import gather_named_arrays, take_group_columns
 from cmfast.uncertainty._group_results import GroupComparison, GroupComparisonsByMetric
 from cmfast.uncertainty._intervals import count_share_samples, find_share_base, require_share_base
@@ -72,6 +73,9 @@ def accept_labels_of_groups(function: Callable[..., R]) -> Callable[..., R]:
     @wraps(function)
     def wrapper(*given: Any, **options: Any) -> R:
         """Count the labels, if labels are given, and call `function` with the stack and the labels of its axes."""
+        for option in RENAMED["groups"]:
+            if option in options:
+                validate.fail(describe_unknown_option(option, ("groups",)), TypeError)
         if not options.keys().isdisjoint((*SIDES, "names")):
             given = gather_named_arrays(given, options, SIDES)
         ignored = options.pop("ignore_index", None)
@@ -458,7 +462,10 @@ def _warn_of_few_samples(M: Any, found: dict[str, _Measured], request: _GroupReq
     counted = _caveats.count_caveats(M, intervals, method, request.n_resamples, **given)
     number = max((n for fits in counted.values() for n in fits.values()), default=0)
     if number:
-        what = ", ".join(dict.fromkeys(name for fits in counted.values() for name in fits))
+        doubted = list(dict.fromkeys(name for fits in counted.values() for name in fits))
+        what = ", ".join(doubted)
+        if len(doubted) > MOST_NAMED:
+            what = f"{len(doubted)} metrics, first {doubted[0]},"
         failures.warn_diagnostic(
             f"intervals of {what} hold less often than stated: in {number} of {int(np.prod(dispatch.shape_of(M)[:2]))} "
             'groups too few samples are correct, wrong or of one class; use method="wilson" for shares of samples'

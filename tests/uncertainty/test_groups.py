@@ -392,3 +392,20 @@ def test_threads_and_seeds():
     one, two, other = (compare(M, "mcc", num_threads=k, rng=seed) for k, seed in ((1, 3), (2, 3), (1, 4)))
     np.testing.assert_array_equal(one.pair_low, two.pair_low)
     assert (one.pair_low != other.pair_low).all()
+
+
+@pytest.mark.parametrize("where", ["by name", "by place"])
+def test_the_name_of_fairlearn_is_answered(where):
+    y, groups = np.array([0, 1] * 20), ["a"] * 20 + ["b"] * 20
+    given, options = ((y, y), {"names": "recall"}) if where == "by name" else ((y, y, "recall"), {})
+    with pytest.raises(TypeError, match=r"compare_groups: there is no option 'sensitive_features'; .* groups="):
+        uncertainty.compare_groups(*given, sensitive_features=groups, **options)
+
+
+def test_a_warning_of_many_metrics_is_one_line():
+    y, groups = np.array([0, 1] * 20), ["a"] * 20 + ["b"] * 20
+    with pytest.warns(
+        cmfast.DiagnosticWarning, match=r"intervals of \d\d metrics, first \w+, hold less often"
+    ) as caught:
+        uncertainty.compare_groups(y, y, groups, n_resamples=20)
+    assert len(str(caught[0].message)) < 300
