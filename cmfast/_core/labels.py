@@ -282,6 +282,7 @@ def convert_whole_floats(name: str, y: Any) -> Any:
     if not adapter(y).is_on_host(y):
         validate.refuse(name, "integers on a device", f"{validate.describe_dtype(y)}; convert them there", TypeError)
     values = adapter(y).to_host(y)
+    values = values.astype(np.float64, copy=False)  # float16 has no 2**63
     with np.errstate(invalid="ignore"):
         numbers = values.astype(np.int64)
     bad = np.flatnonzero((numbers != values) | (abs(values) >= 2.0**63))

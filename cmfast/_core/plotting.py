@@ -140,7 +140,8 @@ def paint_cells(ax: Any, values: Any, shown: Any, colours: Any, *, low: float, h
 
     norm = (LogNorm if log else Normalize)(low, high)
     masked = np.ma.masked_array(values, ~np.asarray(shown))
-    return ax.imshow(masked, cmap=colours, norm=norm, interpolation="nearest", aspect="equal")
+    extent = None if masked.size else (-0.5, 0.5, 0.5, -0.5)  # axes of no width would warn
+    return ax.imshow(masked, cmap=colours, norm=norm, interpolation="nearest", aspect="equal", extent=extent)
 
 
 def paint_undefined(ax: Any, cells: np.ndarray, colours: plot_style.Palette) -> Any:

@@ -44,7 +44,7 @@ RENAMED = {
     "y_score": ("y_prob", "y_proba", "probas_pred", "y_scores", "y_pred", "preds", "scores"),
     "y_true": ("target", "y_test", "labels_true"),
 }
-NAMES_BY_INDEX = "to name classes 0, 1, ..., give numpy.array(names)[y_true] and numpy.array(names)[y_pred]"
+NAMES_BY_INDEX = "to name classes 0, 1, ..., give np.array(names)[y_true] and np.array(names)[y_pred]"
 # By the name elsewhere: a parameter here, and what a function with this parameter wants instead.
 USUAL_OPTIONS = {
     "alpha": {"confidence_level": "pass confidence_level=1 - alpha"},

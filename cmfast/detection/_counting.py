@@ -18,7 +18,7 @@ from cmfast.kernels.shared.detection import IGNORED, UNMATCHED
 BACKGROUND, BACKGROUND_ID = "background", -1
 
 
-class _Pairs(NamedTuple):
+class _CountedBoxes(NamedTuple):
     """Classes of pairs as positions in `classes`, where the number of classes is the background."""
 
     y_true: np.ndarray
@@ -216,7 +216,7 @@ def count(
     return ConfusionCounts(labels=list(names.tolist())).update(y_true, y_pred, groups=_spread_groups(groups, pairs))
 
 
-def _spread_groups(groups: Any, pairs: _Pairs) -> Any:
+def _spread_groups(groups: Any, pairs: _CountedBoxes) -> Any:
     """Return the group of each pair, given that of each image."""
     if groups is None:
         return None
@@ -230,7 +230,7 @@ def _spread_groups(groups: Any, pairs: _Pairs) -> Any:
     return [values[k] for k in pairs.image.tolist()]
 
 
-def _match_images(targets: Any, predictions: Any, known: tuple[Any, Any], options: tuple[Any, ...]) -> _Pairs:
+def _match_images(targets: Any, predictions: Any, known: tuple[Any, Any], options: tuple[Any, ...]) -> _CountedBoxes:
     """Return the true and predicted class of every pair, missed truth and false prediction.
 
     `known` are the options `n_classes` and `labels`; `options` those of matching.
@@ -279,7 +279,7 @@ def _match_images(targets: Any, predictions: Any, known: tuple[Any, Any], option
 
 def _list_pairs(
     true: _images.Boxes, pred: _images.Boxes, labels_true: Any, labels_pred: Any, found: list[Any], classes: list[Any]
-) -> _Pairs:
+) -> _CountedBoxes:
     """Return the classes of pairs, then of missed truths, then of false predictions."""
     truth_of, prediction_of, _ = found
     images = [np.repeat(np.arange(len(one.names)), np.diff(one.offsets)) for one in (true, pred)]
@@ -287,7 +287,7 @@ def _list_pairs(
     partner = true.offsets[images[1][paired]] + truth_of[paired]
     missed, false = np.flatnonzero(prediction_of == UNMATCHED), np.flatnonzero(truth_of == UNMATCHED)
     C = len(classes)
-    return _Pairs(
+    return _CountedBoxes(
         np.concatenate([labels_true[partner], labels_true[missed], np.full(len(false), C)]),
         np.concatenate([labels_pred[paired], np.full(len(missed), C), labels_pred[false]]),
         np.concatenate([images[1][paired], images[0][missed], images[1][false]]),

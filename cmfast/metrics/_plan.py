@@ -49,7 +49,7 @@ def resolve_names(names: object, argument: str = "names", pos_label: object = No
 
 def check_positive_is_used(names: tuple[str, ...], pos_label: object) -> None:
     """Refuse the option `pos_label` where no metric has a positive class; tell which one has."""
-    if is_binary(names):
+    if not names or is_binary(names):
         return
     binary = next(filter(None, map(_find_binary_form, names)), None)
     cure = f"; {binary!r} is of the positive class alone" if binary else ""

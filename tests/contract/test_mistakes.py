@@ -193,7 +193,7 @@ NAMED = {
 
 @pytest.mark.parametrize("name", NAMED)
 def test_names_of_integer_labels_are_answered_by_names_of_samples(name):
-    with pytest.raises(TypeError, match=r"to name classes 0, 1, \.\.\., give numpy\.array\(names\)\[y_true\] and "):
+    with pytest.raises(TypeError, match=r"to name classes 0, 1, \.\.\., give np\.array\(names\)\[y_true\] and "):
         NAMED[name]()
     counts = cmfast.ConfusionCounts.from_labels(np.array(NAMES)[Y], np.array(NAMES)[P])  # as the message says
     assert counts.labels == tuple(NAMES)

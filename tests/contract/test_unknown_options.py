@@ -56,7 +56,7 @@ OPTIONS = {
         lambda: cmfast.ConfusionCounts.from_labels(Y, P, target_names=["n", "y"]),
         r"names\)\[y_true\]",
     ),
-    "report(target_names=)": (lambda: cmfast.report(Y, P, target_names=["n", "y"]), r"numpy\.array\(names\)\[y_true\]"),
+    "report(target_names=)": (lambda: cmfast.report(Y, P, target_names=["n", "y"]), r"np\.array\(names\)\[y_true\]"),
     "interval(target_names=)": (
         lambda: uncertainty.interval(Y, P, "f1", target_names=["n", "y"]),
         r"names\)\[y_pred\]",
