@@ -4,6 +4,7 @@ import warnings
 from fractions import Fraction
 from types import SimpleNamespace
 
+import cuda_host
 import numpy as np
 import pytest
 from cases.detection import draw
@@ -315,3 +316,16 @@ def test_several_ignored_labels_of_masks():
     assert_same_bits(np.asarray(counts.matrix), want)
     found = metrics.from_labels(truth.ravel(), guess.ravel(), "jaccard", n_classes=3, ignore_index=[0, 255])
     assert_same_bits(np.asarray(found), metrics.jaccard(want))
+
+
+@pytest.mark.cuda_host
+@pytest.mark.skipif(cuda_host.missing() is not None, reason=str(cuda_host.missing()))
+def test_arrays_on_a_device_are_refused_by_name():
+    import device
+
+    boxes = device.asarray(np.array([[0.0, 0.0, 9.0, 9.0]]))
+    image = {"boxes": boxes, "labels": [0]}
+    with pytest.raises(NotImplementedError, match="match_boxes has no cuda kernel"):
+        detection.match(boxes, boxes)
+    with pytest.raises(NotImplementedError, match=r"targets\[0\]\['boxes'\] is on .*copy it to the host"):
+        detection.confusion_matrix([image], [image])
