@@ -11,6 +11,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu.solver.assignment import assign_rows_inline
 from cmfast.kernels.shared.detection import IGNORED, SAME_CLASS, UNMATCHED
 
 SECONDS_PER_PAIR = 3e-9
@@ -33,38 +34,10 @@ def _overlap(boxes, areas, t, p):
 
 @jit(inner=True)
 def _assign(profit, partner):
-    """Write the column of each row in the assignment of largest total profit; at least as many columns as rows.
-
-    Rows enter one after another; of equally short paths the one to the lowest column is taken.
-    """
+    """Write the column of each row in the assignment of largest total profit; at least as many columns as rows."""
     n, m = profit.shape
-    row_potential, col_potential = np.zeros(n + 1), np.zeros(m + 1)
-    row_of, previous = np.zeros(m + 1, np.int64), np.zeros(m + 1, np.int64)
-    least, done = np.empty(m + 1), np.empty(m + 1, np.bool_)
-    for row in range(1, n + 1):
-        row_of[0], column = row, 0
-        least[:] = np.inf
-        done[:] = False
-        while row_of[column] != 0:
-            done[column] = True
-            at, step, following = row_of[column], np.inf, 0
-            for j in range(1, m + 1):
-                if not done[j]:
-                    reduced = -profit[at - 1, j - 1] - row_potential[at] - col_potential[j]
-                    if reduced < least[j]:
-                        least[j], previous[j] = reduced, column
-                    if least[j] < step:
-                        step, following = least[j], j
-            for j in range(m + 1):
-                if done[j]:
-                    row_potential[row_of[j]] += step
-                    col_potential[j] -= step
-                else:
-                    least[j] -= step
-            column = following
-        while column != 0:
-            row_of[column] = row_of[previous[column]]
-            column = previous[column]
+    row_of = np.zeros(m + 1, np.int64)
+    assign_rows_inline(profit, np.zeros(n + 1), np.zeros(m + 1), row_of, 0, n)
     for j in range(1, m + 1):
         if row_of[j] != 0:
             partner[row_of[j] - 1] = j - 1

@@ -11,6 +11,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu.solver.assignment import assign_rows, assign_rows_inline
 from cmfast.kernels.shared.scaling import BALANCE_SWEEPS, LEAST_EQUILIBRATION
 
 PAIRING_CELLS_PER_CHECK = 1 << 26  # cells between two checks for interrupts: some tens of ms
@@ -78,53 +79,11 @@ def _assign(A, order):
     n = A.shape[0]
     row_price, col_price = np.zeros(n + 1), np.zeros(n + 1)
     row_of = np.zeros(n + 1, np.int64)  # row assigned to each column, numbered from 1; 0 is none
-    if not _assign_rows(A, row_price, col_price, row_of, 0, n):
+    if not assign_rows_inline(A, row_price, col_price, row_of, 0, n):
         return False
     for j in range(1, n + 1):
         order[row_of[j] - 1] = j - 1
     return True
-
-
-def _augment_rows(A, row_price, col_price, row_of, start, stop):
-    """Assign columns to the rows from `start` to before `stop` by shortest augmenting paths.
-
-    Return False where that fails.
-    """
-    n = A.shape[0]
-    before = np.zeros(n + 1, np.int64)
-    for i in range(start + 1, stop + 1):
-        row_of[0] = i
-        here = 0
-        slack = np.full(n + 1, np.inf)
-        seen = np.zeros(n + 1, np.bool_)
-        while row_of[here] != 0:
-            seen[here] = True
-            row, least, following = row_of[here], np.inf, 0
-            for j in range(1, n + 1):
-                if not seen[j]:
-                    gap = -A[row - 1, j - 1] - row_price[row] - col_price[j]
-                    if gap < slack[j]:
-                        slack[j] = gap
-                        before[j] = here
-                    if slack[j] < least:
-                        least = slack[j]
-                        following = j
-            if following == 0:
-                return False
-            for j in range(n + 1):
-                if seen[j]:
-                    row_price[row_of[j]] += least
-                    col_price[j] -= least
-                else:
-                    slack[j] -= least
-            here = following
-        while here != 0:
-            row_of[here] = row_of[before[here]]
-            here = before[here]
-    return True
-
-
-assign_rows, _assign_rows = jit()(_augment_rows), jit(inner=True)(_augment_rows)
 
 
 @jit(inner=True)
