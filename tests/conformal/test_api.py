@@ -2,6 +2,7 @@
 
 import json
 import math
+import tracemalloc
 import warnings
 from decimal import Decimal
 from fractions import Fraction
@@ -443,6 +444,19 @@ def test_slices_are_what_their_copies_are(cut, C):
     ):
         for one, other in zip(found(*given), want, strict=True):
             np.testing.assert_array_equal(one, other)
+
+
+def test_probabilities_of_a_slice_are_not_copied():
+    """Also with draws, which cmfast subtracts from one in new memory of another layout."""
+    P = np.random.default_rng(0).dirichlet(np.ones(50), (4, 2000))
+    y, u = np.zeros((4, 2000), np.int64), np.full((4, 2000), 0.5)
+    train = slice(1000)
+    conformal.scores(P[:, train], y[:, train], u=u[:, train])
+    tracemalloc.start()
+    conformal.scores(P[:, train], y[:, train], u=u[:, train])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < P[:, train].nbytes / 4
 
 
 @pytest.mark.parametrize("n", [8, 9, 16, 63, 64, 250, 700])

@@ -43,30 +43,34 @@ def _find_row_stride(x, core):
 
 
 def adopt_rows(P, *, labels=None, draws=None, groups=None):
-    """Return the fields of :class:`ProbabilityRows` of a batch, copying only if the arrays differ in layout.
+    """Return the fields of :class:`ProbabilityRows` of a batch, without copying probabilities that have a row stride.
 
     A plain tuple, because Numba looks up the class of a named one at every kernel call, which takes 1 us.
     """
-    n, given = P.shape[-2], [(batches.as_floating(P), 1)]
-    for x, dtype in ((labels, np.int64), (draws, np.float64), (groups, np.int64)):
-        if x is not None:
-            given.append((x.astype(dtype, copy=False), 0))
-    steps = {None} if P.flags.c_contiguous else {_find_row_stride(x, core) for x, core in given}
-    step = steps.pop() if len(steps) == 1 else None
-    turn = iter([_flatten_rows(x, core, n, step) for x, core in given])
-    flat, absent = next(turn), ((labels, NO_LABELS), (draws, NO_DRAWS), (groups, NO_LABELS))
-    return flat, *[empty if x is None else next(turn) for x, empty in absent], n, n if step is None else step
+    n, P = P.shape[-2], batches.as_floating(P)
+    step = None if P.flags.c_contiguous else _find_row_stride(P, 1)
+    flat = [
+        empty if x is None else _flatten_rows(x.astype(empty.dtype, copy=False), 0, n, step)
+        for x, empty in ((labels, NO_LABELS), (draws, NO_DRAWS), (groups, NO_LABELS))
+    ]
+    return _flatten_rows(P, 1, n, step), *flat, n, n if step is None else step
 
 
 def _flatten_rows(x, core, n, step):
-    """Return an array as (rows, ...): a strided read-only view, or a contiguous copy without a row stride."""
+    """Return an array as (rows, ...), read-only: contiguous if `step` is None, else with that row stride.
+
+    Copied only if it does not lie so: a copy with a stride leaves the rows between two batch elements unwritten.
+    """
     cut, inner = x.ndim - core, x.shape[x.ndim - core :]
-    size = math.prod(x.shape[: cut - 1])
+    size, width = math.prod(x.shape[: cut - 1]), x.itemsize * math.prod(inner)
     if step is None:
         flat = np.ascontiguousarray(x).reshape(size * n, *inner)
         flat.setflags(write=False)
         return flat
-    width = x.itemsize * math.prod(inner)
+    if _find_row_stride(x, core) != step:
+        storage = np.empty(size * step, x.dtype)
+        storage.reshape(size, step)[:, :n] = x.reshape(size, n)
+        x = storage
     return as_strided(x, ((size - 1) * step + n, *inner), (width, *[x.itemsize] * core), writeable=False)
 
 
