@@ -5,7 +5,7 @@ Classes that users construct or load are elsewhere, such as :class:`cmfast.Confu
 
 from typing import TYPE_CHECKING
 
-from cmfast.agreement._results import Agreement
+from cmfast.agreement._results import Agreement, AgreementsByCoefficient
 from cmfast.balancing import BalanceResult
 from cmfast.conformal._prediction_sets import PredictionSets, SizeCoverage
 from cmfast.contingency._convex_hull import Hull
@@ -28,7 +28,7 @@ from cmfast.uncertainty._comparison import Comparison, ComparisonsByMetric
 from cmfast.uncertainty._equivalence import Equivalence
 from cmfast.uncertainty._group_results import GroupComparison, GroupComparisonsByMetric
 from cmfast.uncertainty._paired_counts import Flip
-from cmfast.uncertainty._results import Interval, Intervals, Posterior
+from cmfast.uncertainty._results import Interval, Intervals, Posterior, PosteriorsByMetric
 from cmfast.uncertainty._symmetry_tests import McNemar, Symmetry
 from cmfast.zeros import Certificate, Support
 
@@ -48,6 +48,7 @@ else:
 
 __all__ = [
     "Agreement",
+    "AgreementsByCoefficient",
     "AucCovariance",
     "BalanceResult",
     "Certificate",
@@ -76,6 +77,7 @@ __all__ = [
     "McNemar",
     "Metric",
     "Posterior",
+    "PosteriorsByMetric",
     "PrecisionRecall",
     "PredictionSets",
     "RakeResult",

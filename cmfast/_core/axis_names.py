@@ -10,6 +10,7 @@ from cmfast.kernels.loading import find_loaded_module
 R = TypeVar("R", bound=tuple[Any, ...])
 Axes = dict[str, tuple[Any, ...]]
 PLAIN = (np.ndarray, list, tuple)  # types without names
+METRIC, ENTRY = "metric", "entry"  # keys of the texts that name the result and the entry of a row
 
 
 def get_axes_of_counts(M: Any) -> Axes:
@@ -71,3 +72,9 @@ def _make_named_class(cls: type) -> type:
 def name_entry(axes: Axes, index: tuple[int, ...]) -> dict[str, Any]:
     """Return the name of the entry at `index` of an array along each of its axes; {} if `axes` is {}."""
     return {axis: names[k] for (axis, names), k in zip(axes.items(), index, strict=False)}
+
+
+def name_row(axes: Axes, index: tuple[int, ...]) -> dict[str, Any]:
+    """Return the names of an entry by axis, all of them as one text, and its index as text."""
+    names, numbers = name_entry(axes, index), ",".join(map(str, index))
+    return names | {ENTRY: ", ".join(map(str, names.values())) or numbers, "index": numbers}

@@ -22,7 +22,7 @@ from cmfast._core.annotations import (
 from cmfast._core.lazy import accept_dask_arrays
 from cmfast._core.usual_names import suggest_coefficient
 from cmfast.agreement._ratings import Ratings, adopt_categories, adopt_ratings, refuse_confusion_counts
-from cmfast.agreement._results import Agreement
+from cmfast.agreement._results import Agreement, AgreementsByCoefficient
 from cmfast.kernels.shared.agreement import ALPHA, CONGER, FLEISS, GWET, LIGHT, RESULTS
 from cmfast.metrics import _plan
 from cmfast.metrics._catalogue import FORMS
@@ -69,7 +69,7 @@ def compute(
     undefined: Undefined = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
-) -> dict[str, Agreement[Any]]: ...
+) -> AgreementsByCoefficient[Any]: ...
 @accept_dask_arrays(ratings="nm")
 def compute(
     ratings: Array,
@@ -118,8 +118,8 @@ def compute(
 
     Returns
     -------
-    Agreement, or dict of str to Agreement
-        Arrays of shape (...). One name gives one result, a list a dict. Library and device of `ratings`.
+    Agreement, or AgreementsByCoefficient: a mapping from str to Agreement
+        Arrays of shape (...). One name gives one result, a list a mapping. Library and device of `ratings`.
 
     Raises
     ------
@@ -221,7 +221,7 @@ def from_counts(
     undefined: Undefined = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
-) -> dict[str, Agreement[Any]]: ...
+) -> AgreementsByCoefficient[Any]: ...
 @accept_dask_arrays(counts="nq")
 def from_counts(
     counts: Array,
@@ -261,7 +261,7 @@ def from_counts(
 
     Returns
     -------
-    Agreement, or dict of str to Agreement
+    Agreement, or AgreementsByCoefficient: a mapping from str to Agreement
         As for :func:`compute`.
 
     Raises
@@ -407,7 +407,7 @@ def _make_results(names: Any, wanted: list[str], found: list[Any], on_failure: O
         none += int((np.asarray(one.to_host(out[name].standard_error)) == 0.0).sum())
     if validate.on_failure(on_failure) != "ignore":
         _warn_of_narrow_intervals(few, none, sum(int(np.prod(dispatch.shape_of(x.estimate))) for x in out.values()))
-    return out[names] if isinstance(names, str) else out
+    return out[names] if isinstance(names, str) else AgreementsByCoefficient(out)
 
 
 def _warn_of_narrow_intervals(few: int, none: int, size: int) -> None:

@@ -1,12 +1,15 @@
 """Result of a coefficient of agreement: estimate, interval, and what it was computed from."""
 
+from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple
 
 import numpy as np
 
-from cmfast._core import axis_names, plotting, result_frames, result_repr
+from cmfast._core import axis_names, result_frames, result_repr
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import ArrayT
+from cmfast._core.results_by_name import ResultsByName, draw_forest
+from cmfast._core.usual_options import explain_options_of_methods
 
 
 @result_repr.add_repr
@@ -54,6 +57,15 @@ class Agreement(NamedTuple, Generic[ArrayT]):
             f"and would by chance in {expected:.1%}"
         )
 
+    def _rows(self) -> list[dict[str, Any]]:
+        """Return a dict per element of the batch: its index and the fields."""
+        parts = [np.asarray(adapter(x).to_host(x)) for x in self]
+        return [
+            axis_names.name_row({}, index)
+            | {key: part[index].item() for key, part in zip(self._fields, parts, strict=True)}
+            for index in np.ndindex(parts[0].shape)
+        ]
+
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame with a row per element of the batch."""
         return result_frames.make_frame(self._asdict())
@@ -71,12 +83,13 @@ class Agreement(NamedTuple, Generic[ArrayT]):
         matplotlib axes
             Axes of the plot; the figure is not shown.
         """
-        estimate, low, high = (np.asarray(adapter(x).to_host(x), np.float64) for x in self[:3])
-        metric = axis_names.get_metric(self)
-        names = [
-            f"{metric} [{','.join(map(str, index))}]".removesuffix(" []").lstrip()
-            for index in np.ndindex(estimate.shape)
-        ]
-        ax = plotting.make_forest_axes(ax, estimate.size)
-        plotting.draw_forest(ax, names, estimate.ravel(), low.ravel(), high.ravel())
-        return ax
+        return draw_forest(ax, [{axis_names.METRIC: axis_names.get_metric(self), **row} for row in self._rows()])
+
+
+@explain_options_of_methods
+@result_repr.add_compute
+@dataclass(eq=False, repr=False)
+class AgreementsByCoefficient(ResultsByName[Agreement[ArrayT]], Generic[ArrayT]):
+    """Several coefficients of agreement: a mapping from the name of each to its :class:`Agreement`."""
+
+    _column = "coefficient"

@@ -12,7 +12,7 @@ from cmfast._core.usual_options import USUAL_ARGUMENTS
 from cmfast.confusion_counts import ConfusionCounts
 from cmfast.metrics import _plan
 from cmfast.uncertainty._paired_counts import PairedCounts, paired_counts
-from cmfast.uncertainty._results import Interval, Intervals, Posterior
+from cmfast.uncertainty._results import Interval, Intervals, Posterior, PosteriorsByMetric
 
 R = TypeVar("R")
 
@@ -128,8 +128,8 @@ def _name_entries(found: Any, axes: axis_names.Axes, metric: object = None) -> A
     """Return intervals or posteriors, one or several, that know their metric and the class and group of each value."""
     if isinstance(found, Intervals):
         return replace(found, _found={name: _name_entries(one, axes) for name, one in found.items()})
-    if isinstance(found, dict):
-        return {name: _name_entries(one, axes, name) for name, one in found.items()}
+    if isinstance(found, PosteriorsByMetric):
+        return replace(found, _found={name: _name_entries(one, axes, name) for name, one in found.items()})
     if not isinstance(found, Interval | Posterior):
         return found
     of = metric if isinstance(metric, str) else ""

@@ -21,7 +21,7 @@ from cmfast.uncertainty._caveats import SHARE_OF, warn_of_caveats, warn_of_few_c
 from cmfast.uncertainty._from_labels import accept_labels
 from cmfast.uncertainty._invalid_counts import mask_failed, report_invalid
 from cmfast.uncertainty._normalized_cells import CellsOf
-from cmfast.uncertainty._results import Interval, Intervals, Posterior, normal_interval
+from cmfast.uncertainty._results import Interval, Intervals, Posterior, PosteriorsByMetric, normal_interval
 from cmfast.uncertainty._standard_error import Of, standard_error
 
 IntervalScheme: TypeAlias = Literal["multinomial", "rows", "dirichlet"]
@@ -388,7 +388,7 @@ def posterior(
 
     Returns
     -------
-    Posterior, or dict of str to Posterior
+    Posterior, or PosteriorsByMetric: a mapping from str to Posterior
         The draws, float64, in the library and on the device of `M`; their mean and standard deviation; and the
         probability that the metric exceeds a number.
 
@@ -431,9 +431,10 @@ def posterior(
     generator = validate.generator(rng)
     options = _validate_options(n, undefined, pos_label, on_failure, num_threads)
     draws = {"n_resamples": n_resamples, "seed": int(generator.integers(2**63))}
-    return _plan.match_requested_type(
+    found = _plan.match_requested_type(
         names, wanted, _draw_posteriors(M, wanted=wanted, prior=prior, draws=draws, **options)
     )
+    return PosteriorsByMetric(found) if isinstance(found, dict) else found
 
 
 @accept_dask_arrays("numbers", M="CC")

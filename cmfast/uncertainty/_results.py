@@ -1,18 +1,14 @@
 """Result types of intervals and posteriors of metrics."""
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import axis_names, dispatch, plotting, result_repr, validate
+from cmfast._core import axis_names, dispatch, result_repr, validate
 from cmfast._core.adapters import adapter
-from cmfast._core.markup import escape_name, escape_prose
+from cmfast._core.results_by_name import ResultsByName, draw_forest
 from cmfast._core.usual_options import explain_options_of_methods
-
-MOST_SHOWN_ROWS = 100  # of the table that a notebook shows
-ENTRY = "entry"  # key of the text that names a row
 
 
 @result_repr.add_repr
@@ -63,7 +59,7 @@ class Interval(NamedTuple):
         """Return a dict per value: its names, its index and the fields of its interval."""
         parts = [adapter(part).to_host(part) for part in self]
         return [
-            _name_row(self.axes, index)
+            axis_names.name_row(self.axes, index)
             | {key: part[index].item() for key, part in zip(self._fields, parts, strict=True)}
             for index in np.ndindex(parts[0].shape)
         ]
@@ -87,22 +83,7 @@ class Interval(NamedTuple):
         matplotlib axes
             Axes of the plot; the figure is not shown.
         """
-        return _draw_forest(ax, [{"metric": axis_names.get_metric(self), **row} for row in self._rows()])
-
-
-def _name_row(axes: axis_names.Axes, index: tuple[int, ...]) -> dict[str, Any]:
-    """Return the names of an entry by axis, all of them as one text, and its index as text."""
-    names, numbers = axis_names.name_entry(axes, index), ",".join(map(str, index))
-    return names | {ENTRY: ", ".join(map(str, names.values())) or numbers, "index": numbers}
-
-
-def _draw_forest(ax: Any, rows: list[dict[str, Any]]) -> Any:
-    """Draw a forest plot of rows with metric, index, estimate, low and high; return its axes."""
-    ax = plotting.make_forest_axes(ax, len(rows))
-    low, high, estimate = (np.array([row[key] for row in rows]) for key in ("low", "high", "estimate"))
-    names = [f"{row['metric']} [{row[ENTRY]}]".removesuffix(" []").lstrip() for row in rows]
-    plotting.draw_forest(ax, names, estimate, low, high)
-    return ax
+        return draw_forest(ax, [{axis_names.METRIC: axis_names.get_metric(self), **row} for row in self._rows()])
 
 
 def normal_interval(estimate: Any, error: Any, z: float) -> Interval:
@@ -119,8 +100,8 @@ def normal_interval(estimate: Any, error: Any, z: float) -> Interval:
 
 @explain_options_of_methods
 @result_repr.add_compute
-@dataclass(eq=False, repr=False)  # a dataclass, so that dask.compute finds the arrays in it
-class Intervals(Mapping[str, Interval]):
+@dataclass(eq=False, repr=False)
+class Intervals(ResultsByName[Interval]):
     """Intervals of several metrics, by name.
 
     Attributes
@@ -133,44 +114,13 @@ class Intervals(Mapping[str, Interval]):
         Number of replicates; 0 for methods without resampling.
     """
 
-    _found: Mapping[str, Interval]
     method: str
     confidence_level: float
     n_resamples: int
 
-    def __getitem__(self, name: str) -> Interval:
-        return self._found[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._found)
-
-    def __len__(self) -> int:
-        return len(self._found)
-
-    def __repr__(self) -> str:
-        metrics = f"{len(self)} metric{'s' * (len(self) != 1)}"
+    def _describe(self) -> str:
         drawn = f", {self.n_resamples:,} resamples" if self.n_resamples else ""
-        lazy = "; lazy, dask.compute gives it" if result_repr.is_lazy_result(self) else ""
-        return f"<Intervals: {metrics}, {self.confidence_level:.0%} by {self.method}{drawn}{lazy}>"
-
-    def _repr_html_(self) -> str:
-        """Return the intervals as HTML for notebooks: a table with a row per value, or the text if they are lazy."""
-        caption = escape_prose(repr(self)[1:-1])
-        if result_repr.is_lazy_result(self):
-            return caption
-        shown = self._rows()[:MOST_SHOWN_ROWS]
-        heads = "".join(f"<th>{name}</th>" for name in ("metric", "index", "estimate", "low", "high"))
-        lines = [
-            f"<tr><th>{escape_prose(row['metric'])}</th><td>{escape_name(row[ENTRY])}</td>"
-            + "".join(f"<td>{row[key]:.4g}</td>" for key in ("estimate", "low", "high"))
-            + "</tr>"
-            for row in shown
-        ]
-        return f"<table><caption>{caption}</caption><tbody><tr>{heads}</tr>{''.join(lines)}</tbody></table>"
-
-    def _rows(self) -> list[dict[str, Any]]:
-        """Return a dict per value: metric, index and the fields of its interval."""
-        return [{"metric": name, **row} for name, one in self._found.items() for row in one._rows()]
+        return f", {self.confidence_level:.0%} by {self.method}{drawn}"
 
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame with a row per value; method, level and n_resamples are in its ``attrs``."""
@@ -198,7 +148,7 @@ class Intervals(Mapping[str, Interval]):
         matplotlib axes
             Axes of the plot; the figure is not shown.
         """
-        ax = _draw_forest(ax, self._rows())
+        ax = super().plot(ax=ax)
         ax.set_xlabel(f"{self.confidence_level:.0%} by {self.method}")
         return ax
 
@@ -256,7 +206,7 @@ class Posterior(NamedTuple):
         mean, deviation = (np.asarray(adapter(x).to_host(x)) for x in (self.mean, self.standard_deviation))
         columns = {"estimate": mean, "standard_deviation": deviation, "low": low, "high": high}
         return [
-            _name_row(self.axes, index) | {name: x[index].item() for name, x in columns.items()}
+            axis_names.name_row(self.axes, index) | {name: x[index].item() for name, x in columns.items()}
             for index in np.ndindex(mean.shape)
         ]
 
@@ -280,4 +230,26 @@ class Posterior(NamedTuple):
         matplotlib axes
             Axes of the plot; the figure is not shown.
         """
-        return _draw_forest(ax, [{"metric": axis_names.get_metric(self), **row} for row in self._rows()])
+        return draw_forest(ax, [{axis_names.METRIC: axis_names.get_metric(self), **row} for row in self._rows()])
+
+
+@explain_options_of_methods
+@result_repr.add_compute
+@dataclass(eq=False, repr=False)
+class PosteriorsByMetric(ResultsByName[Posterior]):
+    """Posteriors of several metrics: a mapping from the name of a metric to its :class:`Posterior`."""
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw a row per value: the mean, and the middle 95 % of the draws.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+            Axes of the plot; the figure is not shown.
+        """
+        return super().plot(ax=ax)

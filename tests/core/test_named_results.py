@@ -48,8 +48,9 @@ def test_intervals_of_groups_and_of_cells():
     assert list(summed)[:2] == ["class", "index"]
     cells = uncertainty.interval(C, of="row", **FEW).to_pandas()
     assert list(zip(cells["true"], cells["predicted"], strict=True)) == [(a, b) for a in NAMES for b in NAMES]
-    drawn = uncertainty.posterior(G, ["recall"], **FEW)["recall"].to_pandas()
-    assert list(zip(drawn["group"], drawn["class"], strict=True)) == rows
+    drawn = uncertainty.posterior(G, ["recall"], **FEW)
+    for table in (drawn["recall"].to_pandas(), drawn.to_pandas()):
+        assert list(zip(table["group"], table["class"], strict=True)) == rows
     unnamed = uncertainty.interval(C.matrix, "recall", **FEW)
     assert next(iter(unnamed.to_pandas())) == "index"
     assert unnamed.axes == {}

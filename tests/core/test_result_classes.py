@@ -31,6 +31,9 @@ def support():
 # What each function returns, how many rows its table has, and whether it draws.
 TABLES = {
     "Agreement": (lambda: cmfast.agreement.compute([[0, 0], [0, 1], [1, 1]] * 9, "fleiss_kappa"), 1, True),
+    "AgreementsByCoefficient": (
+        lambda: cmfast.agreement.compute([[0, 0], [0, 1], [1, 1]] * 9, ["fleiss_kappa", "gwet_ac1"]), 2, True,
+    ),
     "AucCovariance": (lambda: uncertainty.auc_covariance(Y > 0, [S, S + Y]), 2, False),
     "BalanceResult": (lambda: cmfast.balance(([0, 0, 1], [1, 2, 2], [1, 2, 3], 3), symmetric="upper"), 3, False),
     "ClassificationReport": (lambda: metrics.classification_report(M), 5, True),
@@ -53,6 +56,7 @@ TABLES = {
     "Matches": (lambda: cmfast.detection.match([[0, 0, 1, 1]], [[0, 0, 1, 1], [5, 5, 6, 6]]), 2, False),
     "McNemar": (lambda: uncertainty.mcnemar(PAIRS), 1, True),
     "Posterior": (lambda: uncertainty.posterior(M, "recall", **FEW), 3, True),
+    "PosteriorsByMetric": (lambda: uncertainty.posterior(M, ["recall", "mcc"], **FEW), 4, True),
     "PrecisionRecall": (lambda: metrics.precision_recall([1, 0, 1], [0.9, 0.2, 0.6]), 4, True),
     "PredictionSets": (lambda: SETS, 40, True),
     "RakeResult": (lambda: cmfast.rake([[1.0], [2.0]], [6.0]), 2, False),

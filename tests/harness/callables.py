@@ -42,7 +42,7 @@ RECORDS = {
     "WidthCurve", "CellCounts", "HtmlReport", "DiagnosticWarning", "FailureError", "FailureWarning", "TargetEstimate",
     "Hull",
     "LearningPath", "display.PathDisplay", "Sensitivity", "display.SurfaceDisplay",
-    "Agreement", "AucCovariance", "Interval", "Intervals", "Posterior",
+    "Agreement", "AgreementsByCoefficient", "AucCovariance", "Interval", "Intervals", "Posterior", "PosteriorsByMetric",
     "Confusions", "Margins", "Metric", "ClassificationReport", "ThresholdMatrices",
     "Collapsed", "LeastCost", "PrecisionRecall", "Roc",
     "conformal.CcmCounts", "conformal.CoverageCounts", "PredictionSets", "conformal.ScoreHistogram",
@@ -475,6 +475,9 @@ OBJECTS: dict[str, Callable[[Make], Any]] = STATES | {
     "Roc": _scored(cmfast.metrics.roc),
     "ThresholdMatrices": _scored(cmfast.metrics.threshold_matrices),
     "Agreement": lambda make: cmfast.agreement.compute(make(GRADED), "fleiss_kappa", on_failure="ignore"),
+    "AgreementsByCoefficient": lambda make: cmfast.agreement.compute(
+        make(GRADED), ["fleiss_kappa"], on_failure="ignore"
+    ),
     "Matches": lambda make: cmfast.detection.match(make(BOXES), make(BOXES[::-1].copy()), make(ONES)),
     "AucCovariance": lambda make: cmfast.uncertainty.auc_covariance(make(TRUTH), make(TWO_SCORES)),
     "Comparison": _compared,
@@ -492,6 +495,9 @@ OBJECTS: dict[str, Callable[[Make], Any]] = STATES | {
     ),
     "McNemar": lambda make: cmfast.uncertainty.mcnemar(_paired(make)),
     "Posterior": lambda make: cmfast.results.Posterior(np.asarray(make(M))),
+    "PosteriorsByMetric": lambda make: cmfast.uncertainty.posterior(
+        make(M), ["f1"], n_resamples=9, on_failure="ignore"
+    ),
     "Symmetry": lambda make: cmfast.uncertainty.bowker(_paired(make)),
 }
 
