@@ -33,7 +33,19 @@ OF_SCORES |= dict.fromkeys(
     "metrics.average_precision(y_true, y_score) computes it, of scores",
 )
 OF_SCORES |= dict.fromkeys(
-    ("log_loss", "cross_entropy", "brier_score", "brier_score_loss", "top_k_accuracy_score", "calibration_curve"),
+    (
+        "log_loss",
+        "cross_entropy",
+        "brier",
+        "brier_score",
+        "brier_score_loss",
+        "top_k_accuracy",
+        "top_k_accuracy_score",
+        "ece",
+        "expected_calibration_error",
+        "calibration_error",
+        "calibration_curve",
+    ),
     "it needs probabilities, of which cmfast computes only metrics.roc_auc(y_true, y_score) and its curves",
 )
 # The name elsewhere, and what to do.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, get_args
 
 from cmfast._core.usual_names import make_missing_name_error
 from cmfast.metrics import _functions
+from cmfast.metrics._catalogue import FOREIGN_NAMES
 from cmfast.metrics._collapse import collapse
 from cmfast.metrics._compute import compute, defined, from_sums
 from cmfast.metrics._confusions import confusion_fractions, most_confused, one_vs_rest
@@ -63,4 +64,6 @@ if not TYPE_CHECKING:  # so that type checkers refuse names that are none
             if name in metric.aliases:
                 return globals()[metric.name]
         cure = f'metrics.compute(M, "{name}") computes it' if name in get_args(MetricName) else ""
+        if name in FOREIGN_NAMES:
+            cure = f"it is called metrics.{FOREIGN_NAMES[name]}"
         raise make_missing_name_error(__name__, name, __all__, cure)

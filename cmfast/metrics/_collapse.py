@@ -1,12 +1,12 @@
 """Collapse a confusion matrix to groups of classes: the coarser level of a class hierarchy."""
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Generic, NamedTuple, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmfast._core import dispatch, failures, result_frames, result_repr, sparse, validate
+from cmfast._core import axis_names, dispatch, failures, result_frames, result_repr, sparse, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, DeviceT, OnFailure
 from cmfast._core.lazy import accept_dask_arrays
@@ -72,7 +72,7 @@ class Collapsed(NamedTuple, Generic[ArrayT]):
 def collapse(
     M: DeviceT,
     /,
-    groups: Sequence[Hashable] | NDArray[Any],
+    groups: Sequence[Hashable] | Mapping[Any, Hashable] | NDArray[Any],
     *,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
@@ -81,7 +81,7 @@ def collapse(
 def collapse(
     M: ArrayLike,
     /,
-    groups: Sequence[Hashable] | NDArray[Any],
+    groups: Sequence[Hashable] | Mapping[Any, Hashable] | NDArray[Any],
     *,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
@@ -90,7 +90,7 @@ def collapse(
 def collapse(
     M: Array,
     /,
-    groups: Sequence[Hashable] | NDArray[Any],
+    groups: Sequence[Hashable] | Mapping[Any, Hashable] | NDArray[Any],
     *,
     on_failure: OnFailure = None,
     num_threads: int | None = None,
@@ -102,9 +102,10 @@ def collapse(
     M : array, shape (..., C, C)
         Counts, or shares of the total; also one matrix of scipy.sparse. Do not collapse shares of rows or
         columns, whose sums mean nothing: collapse the counts, then normalise.
-    groups : sequence of C names
-        Group name of every class: any hashable values, equal for classes of the same group. For a hierarchy of
-        several levels call this function once per level.
+    groups : sequence of C names, or dict
+        Group name of every class: any hashable values, equal for classes of the same group; or a dict from every class
+        to its group, where a class is a label of labelled counts, else its index. For a hierarchy of several levels
+        call this function once per level.
     on_failure : {"warn", "raise", "ignore"}, optional
         What to do about matrices that cannot be collapsed (see Notes).
         Default: as :func:`cmfast.config` says, first "warn".
@@ -147,10 +148,13 @@ def collapse(
     """
     on_failure = validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)
+    labels = axis_names.get_axes_of_counts(M).get("class")
     is_sparse = sparse.is_sparse(M)
     if not is_sparse:
         (M,) = dispatch.adopt(M=M)
     C, _ = validate.matrices(square=True, M=M)
+    if isinstance(groups, Mapping):
+        groups = _list_groups(groups, range(C) if labels is None else labels)
     names, codes = _number_groups(groups, C)
     if is_sparse:
         cells = cast("Any", M).tocoo()
@@ -165,6 +169,18 @@ def collapse(
     matrix, status, _ = dispatch.call("confusion_matrix", rows, columns, weight, None, **options)
     failures.report(status, on_failure, failed="matrices not collapsed")
     return Collapsed(adapter(M).name_dimensions("(C,C)->(K,K)", (M,), matrix), names)
+
+
+def _list_groups(groups: Mapping[Any, Hashable], classes: Sequence[Any]) -> list[Hashable]:
+    """Return the group of each class, in the order of `classes`, from a mapping that has these keys alone."""
+    for name in classes:
+        if name not in groups:
+            validate.refuse("groups", f"a dict with a group for every class, as for {name!r}", f"{groups!r:.200}")
+    unknown = [name for name in groups if name not in classes]
+    if unknown:
+        classes_wanted = f"a dict from the classes {validate.format_value(list(classes))}"
+        validate.refuse("groups", classes_wanted, f"the key {validate.format_value(unknown[0])}")
+    return [groups[name] for name in classes]
 
 
 def _number_groups(groups: Any, C: int) -> tuple[tuple[Any, ...], np.ndarray]:

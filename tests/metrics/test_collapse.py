@@ -57,6 +57,19 @@ def test_any_names_and_none_at_all():
     assert metrics.collapse([[1, 1], [1, 3]], ["a", "a"]).matrix.tolist() == [[6]]
 
 
+def test_a_dict_gives_the_group_of_each_class():
+    counts = cmfast.ConfusionCounts.from_labels(["cat", "dog", "owl"], ["cat", "owl", "owl"])
+    found = metrics.collapse(counts, {"owl": "bird", "dog": "pet", "cat": "pet"})
+    assert found.groups == ("pet", "bird")
+    assert found.matrix.tolist() == [[1, 1], [0, 1]]
+    assert metrics.collapse(counts.to_pandas(), {"owl": 0, "dog": 1, "cat": 1}).matrix.tolist() == [[1, 1], [0, 1]]
+    assert metrics.collapse(counts.matrix, {2: "bird", 1: "pet", 0: "pet"}).matrix.tolist() == [[1, 1], [0, 1]]
+    with pytest.raises(ValueError, match="a group for every class, as for 'dog'"):
+        metrics.collapse(counts, {"cat": "pet", "owl": "bird"})
+    with pytest.raises(ValueError, match="got the key 'Owl'"):
+        metrics.collapse(counts, {"cat": "pet", "dog": "pet", "owl": "bird", "Owl": "bird"})
+
+
 def test_a_bad_matrix_is_reported_and_alone():
     M = np.ones((3, 2, 2))
     M[1, 0, 0] = np.nan
