@@ -1,9 +1,11 @@
 """Differences between groups: published and independent figures, laws, coverage, and fairlearn where installed."""
 
+import json
 import warnings
 from itertools import combinations
 from statistics import NormalDist
 
+import groups_coverage
 import numpy as np
 import pandas as pd
 import pytest
@@ -409,3 +411,17 @@ def test_a_warning_of_many_metrics_is_one_line():
     ) as caught:
         uncertainty.compare_groups(y, y, groups, n_resamples=20)
     assert len(str(caught[0].message)) < 300
+
+
+def test_the_page_has_the_coverages_that_were_counted(monkeypatch):
+    kept = json.loads(groups_coverage.KEPT.read_text(encoding="utf-8"))
+    page = groups_coverage.PAGE.read_text(encoding="utf-8")
+    assert groups_coverage.write_page(kept, page) == page
+    monkeypatch.setattr(groups_coverage, "STUDIES", 60)
+    monkeypatch.setattr(groups_coverage, "RESAMPLES", 200)
+    alike = groups_coverage.SETTINGS[groups_coverage.SHARES][5]
+    found = groups_coverage.count_covered(alike, groups_coverage.METHODS[groups_coverage.SHARES], [0])
+    assert all(found[method]["gap"] >= 50 for method in ("wilson", "delta", "bootstrap"))
+    assert found[groups_coverage.QUANTILES]["gap"] <= 3
+    apart = groups_coverage.SETTINGS[groups_coverage.OTHERS][3]
+    assert groups_coverage.count_covered(apart, ("delta",), [0])["delta"]["gap"] >= 50

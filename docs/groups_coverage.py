@@ -1,0 +1,170 @@
+"""Measure how often intervals of differences between groups hold the truth: ``python docs/groups_coverage.py``.
+
+For every setting the true metric of each group is known. Studies are drawn from it, every method makes the interval of
+each pair and of the largest difference, and those that hold the true difference are counted. The counts are kept in
+``groups_coverage.json``, and the tables in ``groups.md`` are written anew.
+
+All of it takes a quarter of an hour of one core.
+"""
+
+import argparse
+import json
+from itertools import combinations
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cmfast import metrics, uncertainty
+
+HERE = Path(__file__).parent
+PAGE, KEPT = HERE / "groups.md", HERE / "groups_coverage.json"
+SHARES, OTHERS = "shares", "others"  # names of the tables, in comments of the page
+STUDIES, RESAMPLES = 2_000, 2_000
+BLOCK = 50  # studies at a time
+QUANTILES = "quantiles"
+
+
+class Setting(NamedTuple):
+    """A distribution of studies: the metric, the number of samples of each group, and how often each is right."""
+
+    metric: str
+    sizes: tuple[int, ...]
+    right: tuple[float, ...]
+    shown: tuple[str, ...]  # the cells of the table before the coverages
+    n_classes: int = 1  # classes of equal number of samples; 1: positive samples alone, whose recall is measured
+
+
+def _recall(sizes: tuple[int, ...], right: tuple[float, ...], *shown: str) -> Setting:
+    return Setting("recall_binary", sizes, right, (str(len(sizes)), *shown))
+
+
+def _three(metric: str, n: int, right: tuple[float, ...], shown: str) -> Setting:
+    name = {"mcc": "MCC", "f1_macro": "macro F1"}[metric]
+    return Setting(metric, (n,) * len(right), right, (name, str(len(right)), str(n), shown), 3)
+
+
+SETTINGS = {
+    SHARES: [
+        _recall((100,) * 2, (0.8, 0.8), "100", ".8, .8"),
+        _recall((100,) * 2, (0.8, 0.7), "100", ".8, .7"),
+        _recall((15,) * 2, (0.9, 0.7), "15", ".9, .7"),
+        _recall((15,) * 2, (0.95, 0.95), "15", ".95, .95"),
+        _recall((10, 500), (0.9, 0.8), "10 and 500", ".9, .8"),
+        _recall((100,) * 5, (0.8,) * 5, "100", ".8"),
+        _recall((20,) * 5, (0.9,) * 5, "20", ".9"),
+        _recall((100,) * 5, (0.9, 0.9, 0.9, 0.9, 0.7), "100", "four .9, one .7"),
+        _recall((20, 40, 100, 200, 400), (0.7, 0.75, 0.8, 0.85, 0.9), "20 to 400", ".7 to .9"),
+        _recall((50,) * 20, (0.85,) * 20, "50", ".85"),
+        _recall((50,) * 20, tuple(np.linspace(0.7, 0.95, 20)), "50", ".7 to .95"),
+    ],
+    OTHERS: [
+        _three("mcc", 60, (0.8,) * 3, ".8"),
+        _three("f1_macro", 60, (0.8,) * 3, ".8"),
+        _three("mcc", 60, (0.9, 0.7, 0.7), ".9, .7, .7"),
+        _three("f1_macro", 60, (0.9, 0.7, 0.7), ".9, .7, .7"),
+        _three("mcc", 300, (0.8,) * 5, ".8"),
+        _three("f1_macro", 300, (0.8,) * 5, ".8"),
+        _three("f1_macro", 300, (0.7, 0.75, 0.8, 0.85, 0.9), ".7 to .9"),
+    ],
+}
+METHODS = {SHARES: ("wilson", "delta", "bootstrap", QUANTILES), OTHERS: ("bootstrap", "delta")}
+HEADS = {
+    SHARES: ("groups", "positive samples each", "true recalls"),
+    OTHERS: ("metric", "groups", "samples each", "accuracies"),
+}
+
+
+def list_shares(setting: Setting) -> np.ndarray:
+    """Return the probability of every cell of the confusion matrix of each group, shape (G, C, C)."""
+    right = np.array(setting.right)[:, np.newaxis, np.newaxis]
+    if setting.n_classes == 1:
+        return np.concatenate([np.zeros((len(right), 1, 2)), np.concatenate([1.0 - right, right], 2)], 1)
+    C = setting.n_classes
+    return np.where(np.eye(C) > 0, right, (1.0 - right) / (C - 1)) / C
+
+
+def draw_studies(setting: Setting, n: int, rng: np.random.Generator) -> np.ndarray:
+    """Return the counts of `n` studies, shape (n, G, C, C)."""
+    shares = list_shares(setting)
+    drawn = [rng.multinomial(size, share.ravel(), n) for size, share in zip(setting.sizes, shares, strict=True)]
+    return np.stack(drawn, 1).reshape(n, *shares.shape)
+
+
+def count_covered(setting: Setting, methods: tuple[str, ...], seed: list[int]) -> dict[str, dict[str, int]]:
+    """Return by method how many studies hold the largest difference and ratio, and, of the worst pair, its difference.
+
+    Studies in which the metric of a group is undefined do not hold it.
+    """
+    rng, shares = np.random.default_rng(seed), list_shares(setting)
+    truth = np.atleast_1d(metrics.compute(shares, setting.metric))
+    gap, ratio = truth.max() - truth.min(), truth.min() / truth.max()
+    first, second = np.array(list(combinations(range(len(truth)), 2))).T
+    pairs = truth[first] - truth[second]
+    held: dict[str, Any] = {
+        method: {"gap": 0, "ratio": 0, "pairs": np.zeros(len(pairs), np.int64)} for method in methods
+    }
+    for start in range(0, STUDIES, BLOCK):
+        M = draw_studies(setting, min(BLOCK, STUDIES - start), rng)
+        options: dict[str, Any] = {"n_resamples": RESAMPLES, "rng": start, "on_failure": "ignore"}
+        for method in methods:
+            if method == QUANTILES:
+                drawn = metrics.compute(uncertainty.resample(M, n_resamples=RESAMPLES, rng=start), setting.metric)
+                drawn = np.moveaxis(drawn, 2, 1)  # study, replicate, group
+                low, high = np.quantile(drawn.max(-1) - drawn.min(-1), (0.025, 0.975), axis=1)
+                held[method]["gap"] += _count_inside(gap, low, high)
+                continue
+            found = uncertainty.compare_groups(M, setting.metric, method=method, **options)
+            assert [list(found.first), list(found.second)] == [first.tolist(), second.tolist()]
+            held[method]["gap"] += _count_inside(gap, found.difference_low, found.difference_high)
+            held[method]["ratio"] += _count_inside(ratio, found.ratio_low, found.ratio_high)
+            inside = (found.pair_low <= pairs + 1e-12) & (pairs - 1e-12 <= found.pair_high)
+            held[method]["pairs"] += np.sum(inside, 0)
+    return {
+        method: {key: int(np.min(value)) if key == "pairs" else int(value) for key, value in one.items()}
+        for method, one in held.items()
+    }
+
+
+def _count_inside(truth: float, low: Any, high: Any) -> int:
+    return int(np.sum((low <= truth + 1e-12) & (truth - 1e-12 <= high)))
+
+
+def write_table(kept: dict[str, Any], name: str) -> str:
+    """Return the table of coverages of the largest difference in Markdown."""
+    methods = METHODS[name]
+    heads = [*HEADS[name], *("quantiles of replicates" if one == QUANTILES else f'`"{one}"`' for one in methods)]
+    lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
+    for setting, one in zip(SETTINGS[name], kept[name], strict=True):
+        shares = [f"{100 * one['held'][method]['gap'] / one['studies']:.1f} %" for method in methods]
+        lines.append("| " + " | ".join([*setting.shown, *shares]) + " |")
+    return "\n".join(lines)
+
+
+def write_page(kept: dict[str, Any], text: str) -> str:
+    """Return the text of the page with the tables of `kept`."""
+    for name in SETTINGS:
+        begin, end = (f"<!-- coverage of {name}{part} -->" for part in ("", " ends"))
+        head, rest = text.split(begin)
+        text = f"{head}{begin}\n\n{write_table(kept, name)}\n\n{end}{rest.split(end)[1]}"
+    return text
+
+
+def main() -> None:
+    """Measure all settings and write the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--page", action="store_true", help="write the page of what was measured before")
+    kept = json.loads(KEPT.read_text()) if parser.parse_args().page else {}
+    if not kept:
+        for name, settings in SETTINGS.items():
+            held = [count_covered(one, METHODS[name], [11, k]) for k, one in enumerate(settings)]
+            kept[name] = [
+                {"setting": list(one.shown), "studies": STUDIES, "held": counts}
+                for one, counts in zip(settings, held, strict=True)
+            ]
+            KEPT.write_text(json.dumps(kept, indent=1) + "\n")
+    PAGE.write_text(write_page(kept, PAGE.read_text()))
+
+
+if __name__ == "__main__":
+    main()
