@@ -33,13 +33,13 @@ from cmfast.kernels.shared.scaling import (
 from cmfast.kernels.status import MAX_ITER, OK
 
 LEAST_BATCH_CELLS = 1 << 20  # cells of a batch from which on compiling the loop pays
-MAX_UNINTERRUPTED_SWEEPS = 256  # sweeps of a matrix without a check for interrupts
+LEAST_UNINTERRUPTED_SWEEPS, MAX_UNINTERRUPTED_SWEEPS = 64, 256  # sweeps of a matrix without a check for interrupts
 
 
 def can_batch_sweeps(p):
     """Test whether a problem has many square matrices with unit targets for which the compiled loop pays."""
     cells = p.R * p.C
-    many = p.n > 1 and p.n * cells >= LEAST_BATCH_CELLS and cells * MAX_UNINTERRUPTED_SWEEPS <= PASS_CELLS_PER_CHECK
+    many = p.n > 1 and p.n * cells >= LEAST_BATCH_CELLS and cells * LEAST_UNINTERRUPTED_SWEEPS <= PASS_CELLS_PER_CHECK
     return many and p.bi and p.R == p.C and p.amount >= 0.0 and not p.plain and not p.is_warm
 
 
@@ -54,7 +54,7 @@ def scale_by_sweeps(p):
     results = tuple(getattr(p, name) for name in RESULTS_OF_PROBLEM)
     copies = smoothed, read_only(smoothed), padded, read_only(padded)
     rest = p.m_step, copies, p.amount, p.goals[2], line_bound(p.goals[2])
-    goals = goal, START, p.last_width
+    goals = goal, START, p.last_width, min(MAX_UNINTERRUPTED_SWEEPS, PASS_CELLS_PER_CHECK // (p.R * p.C))
     b = _scale_until_hard(p.cells, ones, sums, goals, rest, results, 0, p.n)
     while b < p.n:
         yield b
@@ -109,8 +109,8 @@ def _run_sweeps(M, swept, x, y, step, sums, goals):
 
     Return the number of passes, 0 where sweeps are not enough.
     """
-    goal, start, last_width = goals
-    pace = run_momentum_sweeps(swept, x, y, step, sums, start, goal, MAX_UNINTERRUPTED_SWEEPS)
+    goal, start, last_width, most = goals
+    pace = run_momentum_sweeps(swept, x, y, step, sums, start, goal, most)
     if pace.state != CONVERGED:
         return 0
     least = bound_hidden_residual(find_smallest_cell(M, x, y), min(M.shape), last_width, goal.total)
@@ -118,5 +118,5 @@ def _run_sweeps(M, swept, x, y, step, sums, goals):
         return 0
     if pace.residual > least:
         closer = Goal(goal.total, min(goal.target, least), goal.still, goal.max_iter, goal.patience)
-        pace = run_momentum_sweeps(swept, x, y, step, sums, pace, closer, MAX_UNINTERRUPTED_SWEEPS)
+        pace = run_momentum_sweeps(swept, x, y, step, sums, pace, closer, most)
     return pace.k if pace.state == CONVERGED else 0
