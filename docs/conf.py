@@ -30,7 +30,7 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
 ]
-exclude_patterns = ["gallery/*", "sg_execution_times.rst", "**/sg_execution_times.rst"]
+exclude_patterns = ["backends/*", "gallery/*", "sg_execution_times.rst", "**/sg_execution_times.rst"]
 templates_path = ["_templates"]
 
 myst_enable_extensions = ["colon_fence"]
