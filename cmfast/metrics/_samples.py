@@ -141,7 +141,9 @@ def _sum_chunk(
 def get_marked_diagonal(sums: Margins[Any]) -> Any:
     """Return the diagonal, made negative where the status is INVALID, so that metrics of such sums are NaN."""
     given, status = sums.diagonal, sums.status
-    if lazy.are_lazy(status) or not adapter(status).any(status):  # sums of Dask chunks raise instead
+    if lazy.are_lazy(status) or (
+        adapter(status).has_values(status) and not adapter(status).any(status)
+    ):  # sums of Dask chunks raise instead
         return given
     d, status = (adapter(x).unwrap(x) for x in (given, status))
     return adapter(given).rewrap(adapter(d).evaluate(_mark_invalid, d, status), given)
@@ -393,5 +395,5 @@ def _sum_class_ids(samples: _labels.Labels, *, n_classes: int, **options: Any) -
         validate.refuse_memory(40 * n_classes * options["n_groups"], n_classes=n_classes, n_groups=options["n_groups"])
     *sums, outside = dispatch.call("label_margins", *samples[:4], n_classes=n_classes, **options)
     if outside:
-        validate.refuse("y_true and y_pred", f"in 0..{n_classes - 1}", f"{outside} pairs outside")
+        _labels.refuse_outside_pairs(outside, n_classes)
     return Margins(*sums)
