@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-import jax
+import jax  # noqa: TID251
 import numpy as np
-from jax import numpy as jnp
+from jax import numpy as jnp  # noqa: TID251
 
 from cmfast._core import caller
 from cmfast._core.adapters import _jax_tracing, reads_for_message
@@ -22,9 +22,9 @@ class Jax(Namespace):
             msg = f"{name} must be a JAX array, got {type(x).__module__}.{type(x).__qualname__}"
             raise TypeError(msg)
         if not jax.config.jax_enable_x64:
-            what = "counts are int64 and sums float64, which JAX rounds to 32 bits by default"
-            cure = "call jax.config.update('jax_enable_x64', True) before the first array is made"
-            msg = f"{name} must be an array of JAX with 64-bit types, as {what}; {cure}, or give numpy.asarray({name})"
+            what = "as counts are int64 and sums float64, which JAX rounds to 32 bits by default"
+            cure = f"call jax.config.update('jax_enable_x64', True) first, or give numpy.asarray({name})"
+            msg = f"{name} must be an array of JAX with 64-bit types, {what}; {cure}"
             raise TypeError(msg)
         if jnp.issubdtype(x.dtype, jax.dtypes.extended) or x.dtype.kind not in "?biufc":
             msg = f"{name} has dtype {x.dtype}, which NumPy does not have; give {name}.astype(float)"
@@ -49,7 +49,8 @@ class Jax(Namespace):
 
     def dtype(self, x: Any) -> np.dtype[Any]:
         """Return the dtype of `x`, which JAX shares with NumPy."""
-        return np.dtype(x.dtype)
+        dtype: np.dtype[Any] = np.dtype(x.dtype)
+        return dtype
 
     def device(self, x: Any) -> str:
         """Return the device of `x`: "cpu:0", ...; for a tracer that on which JAX runs."""

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import jax
+import jax  # noqa: TID251
 import numpy as np
-from jax import custom_batching
-from jax import numpy as jnp
+from jax import custom_batching  # noqa: TID251
+from jax import numpy as jnp  # noqa: TID251
 
 from cmfast._core import caller
 from cmfast._core.adapters import read_only
@@ -276,6 +276,7 @@ def _refuse_second(function: Callable[..., Any], name: str) -> Callable[..., Any
         del primals
         raise NotImplementedError(_prefix(name, "cmfast has gradients, but no gradients of gradients"))
 
-    once = jax.custom_vjp(function)
+    once: Any = jax.custom_vjp(function)
     once.defvjp(refuse, refuse)
-    return once
+    wrapped: Callable[..., Any] = once
+    return wrapped
