@@ -58,8 +58,18 @@ class Jax(Namespace):
         return f"{place.platform}:{place.id}" if isinstance(place, jax.Device) else str(place)
 
     def from_host(self, x: np.ndarray, like: Any) -> Any:
-        """Return `x` as a JAX array on the device of `like`."""
-        return jnp.asarray(x) if is_traced(like) else super().from_host(x, like)
+        """Return `x` as a JAX array on the device of `like`, which shares its memory where that is aligned for JAX."""
+        return jnp.asarray(x) if is_traced(like) else jax.device_put(x, like.device)
+
+    def _returned(self, out: Any, like: Any) -> Any:
+        """Convert host results of an op into JAX arrays, in one call, which is faster than one for each."""
+        parts = list(out) if isinstance(out, tuple) else [out]
+        places = [k for k, x in enumerate(parts) if isinstance(x, np.ndarray | np.generic)]
+        hosts = [np.asarray(parts[k]) for k in places]
+        hosts = [x if x.flags.writeable else x.copy() for x in hosts]  # read-only memory may be that of an argument
+        for k, x in zip(places, jax.device_put(hosts, like.device), strict=True):
+            parts[k] = x
+        return tuple(parts) if isinstance(out, tuple) else parts[0]
 
     def has_values(self, x: Any) -> bool:
         """Return whether `x` is no tracer, or one that has no gradient and whose values eager ``jax.grad`` knows."""
