@@ -648,5 +648,5 @@ def refuse_outside(name: str, limit: int | None, number: int, first: list[tuple[
 
 
 def refuse_outside_pairs(number: int, n_classes: int) -> None:
-    """Raise ValueError for a number of pairs of which a label is outside the class ids."""
+    """Raise ValueError for a number of pairs with a label outside the class ids."""
     validate.refuse("y_true and y_pred", f"in 0..{n_classes - 1}", f"{number} pairs outside")

@@ -377,9 +377,11 @@ def _all_occur(sums: Margins[Any]) -> bool:
 
 def _reduce_extreme(values: Array, which: str) -> int:
     """Return the "min" or the "max" of an integer array as a Python int."""
-    if adapter(values).is_on_host(values):  # torch lacks min and max of most unsigned integers, NumPy has them
-        return int(getattr(adapter(values).to_host(values), which)())
-    return int(adapter(values).evaluate(lambda x: getattr(x, which)(), values))  # synchronises
+    one = adapter(values)
+    if one.is_on_host(values) or not one.has_values(values):
+        # Torch lacks min and max of most unsigned integers, NumPy has them. An array without values is refused.
+        return int(getattr(one.to_host(values), which)())
+    return int(one.evaluate(lambda x: getattr(x, which)(), values))  # synchronises
 
 
 def _largest_except(values: Array, ignored: int) -> int:

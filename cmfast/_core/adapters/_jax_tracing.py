@@ -67,7 +67,7 @@ def is_traced(x: Any) -> bool:
 
 
 def find_values(x: Any, *, ignore_gradient: bool = False) -> Any:
-    """Return the array behind `x`, itself if it is no tracer; None where it is not known or has a gradient.
+    """Return the array that the tracer `x` has, `x` itself if it is no tracer; None where it is not known or has a gradient.
 
     Eager ``jax.grad`` knows values, and integers have no gradient.
     """
@@ -77,7 +77,7 @@ def find_values(x: Any, *, ignore_gradient: bool = False) -> Any:
 
 
 def call(run: Run, op: str, arrays: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """Run an op of which an array is a tracer; record it for gradients, if it has one."""
+    """Run an op with a tracer among its arrays; record it for gradients, if it has one."""
     if op not in TRACEABLE or _needs_labels(op, arrays, options):
         raise TypeError(caller.prefix_name(UNKNOWN_VALUES))
     name = caller.name()
