@@ -67,7 +67,7 @@ def is_traced(x: Any) -> bool:
 
 
 def find_values(x: Any, *, ignore_gradient: bool = False) -> Any:
-    """Return the array that the tracer `x` has, `x` itself if it is no tracer; None where it is not known or has a gradient.
+    """Return the array of the tracer `x`, or `x` if it is none; None if it is unknown or has a gradient.
 
     Eager ``jax.grad`` knows values, and integers have no gradient.
     """
