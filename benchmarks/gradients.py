@@ -3,6 +3,8 @@
 The rival of the backward pass is the forward pass: it should not take longer.
 """
 
+from importlib.util import find_spec
+
 import numpy as np
 import torch
 
@@ -16,7 +18,12 @@ SPREAD = 2.0  # of the logarithms of cells
 def jobs(*, small: bool = False) -> list[Job]:
     """Return the jobs; `small` ones end in a fraction of a second."""
     sizes = [(100 if small else 100_000, 4), (50 if small else 10_000, 10), (1, 100 if small else 300)]
-    return [*(_job(n, C) for n, C in sizes), *(_job_back(n, C) for n, C in sizes)]
+    return [*(_job(n, C) for n, C in sizes), *(_job_back(n, C) for n, C in sizes), *jax_jobs(small=small)]
+
+
+def jax_jobs(*, small: bool = False) -> list[Job]:
+    """Return the jobs of JAX arrays, compiled by ``jax.jit``; none without JAX."""
+    return [_job_jax(20 if small else 1000, 10)] if find_spec("jax") else []
 
 
 def full_jobs(*, small: bool = False) -> list[Job]:
@@ -63,7 +70,7 @@ def _job_back(n: int, C: int) -> Job:
 
 def _error(P):
     """Return by how much a line misses one, at most."""
-    return max(float((P.sum(axis) - 1.0).abs().max()) for axis in (-1, -2))
+    return max(float(abs(P.sum(axis) - 1.0).max()) for axis in (-1, -2))
 
 
 def _job(n: int, C: int, compiler: str | None = None) -> Job:
@@ -132,3 +139,73 @@ def _pot(M):
     C = M.shape[-1]
     ones = torch.full((C,), 1.0 / C)
     return C * ot.sinkhorn(ones, ones, -M[0].log(), 1.0, warn=False)[None]
+
+
+def _job_jax(n: int, C: int) -> Job:
+    """Return the job of float64 matrices in JAX: to a tolerance of 1e-9, forward and backward."""
+    import jax
+    from jax import numpy as jnp
+
+    jax.config.update("jax_enable_x64", True)
+    M, G = (jnp.asarray(x.double().numpy()) for x in _draw_tensors(n, C))
+    copied = np.empty(M.shape)
+
+    def back(scale):
+        def loss(M):
+            P = scale(M)
+            return (P * G).sum(), P
+
+        run = jax.jit(jax.grad(loss, has_aux=True))
+        return lambda: jax.block_until_ready(run(M))
+
+    calls = {
+        threads: back(lambda M, threads=threads: cmfast.bi_normalize(M, num_threads=threads)) for threads in (None, 1)
+    }
+    want = np.asarray(calls[None]()[0] * M)
+
+    def check(found):
+        return f"a line off by {_error(found[1]):.0e}, a slope by {_gap(found[0] * M, want):.0e} of the largest"
+
+    rivals = [
+        ("ott-jax, exact derivatives", back(_make_ott(1e-9)), "ott"),
+        (f"JAX, {SWEEPS} sweeps", back(_sweep_in_jax), ""),
+    ]
+    return Job(
+        "bi_normalize and back, JAX",
+        f"{n:,} matrices {C}x{C}",
+        n,
+        "matrices",
+        lambda threads: calls[threads](),
+        check,
+        lambda: np.copyto(copied, M),
+        "copy",
+        [Rival(name, call, n, check, call, needs) for name, call, needs in rivals],  # the first call compiles
+    )
+
+
+def _gap(found, want):
+    """Return the largest difference, as a share of the largest number."""
+    return float(np.abs(np.asarray(found) - want).max() / np.abs(want).max())
+
+
+def _sweep_in_jax(M):
+    """Scale JAX arrays by a fixed number of sweeps, recorded by JAX."""
+    for _ in range(SWEEPS):
+        M = M / M.sum(-1, keepdims=True)
+        M = M / M.sum(-2, keepdims=True)
+    return M
+
+
+def _make_ott(tol):
+    """Return ott-jax's scaling of a batch, with its implicit derivatives."""
+    import jax
+
+    def scale_one(m):
+        from ott.geometry.geometry import Geometry
+        from ott.problems.linear.linear_problem import LinearProblem
+        from ott.solvers.linear.sinkhorn import Sinkhorn
+
+        solver = Sinkhorn(threshold=tol, max_iterations=20_000)
+        return solver(LinearProblem(Geometry(cost_matrix=-jax.numpy.log(m), epsilon=1.0))).matrix * len(m)
+
+    return jax.vmap(scale_one)

@@ -274,7 +274,7 @@ def confusion_matrix(
         sizes = {"n_classes": n_classes, "labels": None, "n_groups": None, "num_threads": num_threads}
         matrix, _, outside = dispatch.call("confusion_matrix", y_true, y_pred, None, None, **sizes)  # fast path
         if outside is not None:
-            _refuse_outside(*outside)
+            _labels.refuse_outside(*outside)
         return matrix
     arrays = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "groups": groups}
     if lazy.are_lazy(*arrays.values()):
@@ -344,7 +344,7 @@ def confusion_matrix(
                 raise
             _refuse_many_groups(adopted.groups)
         if outside is not None:
-            _refuse_outside(*outside)
+            _labels.refuse_outside(*outside)
     if doubtful:
         _labels.warn_if_none_occurs(matrix, listed, list_true_labels)
     others = [y for y in (y_true, y_pred) if type(y) not in _labels.PLAIN]
@@ -406,7 +406,7 @@ def _sparse(samples: _labels.Labels, n_classes: int | None, ignored: int | None,
             outside = np.flatnonzero(((y < 0) | (y >= n_classes)) & seen)
             if outside.size:
                 first: list[tuple[tuple[int, ...], int]] = [((int(k),), int(y[k])) for k in outside[:3]]
-                _refuse_outside(name, n_classes, outside.size, first)
+                _labels.refuse_outside(name, n_classes, outside.size, first)
     matrix, status = sparse_matrices.count_sparse(truth, guess, weights, n_classes, samples.listed, ignored)
     why = None if weights is None else partial(bad_values.explain_weights, weights, weights.shape, None)
     failures.report(status, on_failure, why=why)
@@ -443,10 +443,3 @@ def _check(samples: _labels.Labels, n_classes: int | None) -> None:
         validate.refuse("y_pred", f"{wanted} as y_true", given, TypeError)
     if len(set(shapes.values())) > 1:
         validate.batch(**{name: shape[:-1] for name, shape in shapes.items()})
-
-
-def _refuse_outside(name: str, limit: int | None, number: int, first: list[tuple[tuple[int, ...], int]]) -> None:
-    """Raise ValueError for labels outside the class ids, with their number and the first ones."""
-    wanted = "at least 0" if limit is None else f"in 0..{limit - 1}"
-    what = ", ".join(f"{value} at {index[0] if len(index) == 1 else index}" for index, value in first)
-    validate.refuse(name, wanted, f"{number} outside (first: {what})")

@@ -19,7 +19,11 @@ STANDARD = "[array API standard](https://data-apis.org/array-api/latest/)"
 ARRAYS = {
     "NumPy, and all that `numpy.asarray` accepts: lists, pandas, polars, Arrow, memory maps": ("CPU", "NumPy"),
     "torch tensors on the CPU": ("CPU, on their memory", "tensors"),
-    f"any library that follows the {STANDARD}, on the CPU, such as JAX with 64-bit types": (
+    "JAX arrays on the CPU, with 64-bit types": (
+        "CPU, on their memory, or by callbacks",
+        "JAX arrays ([more](jax.md))",
+    ),
+    f"any library that follows the {STANDARD}, on the CPU": (
         "CPU, on their memory by DLPack",
         "arrays of that library, on the same device",
     ),
@@ -48,8 +52,8 @@ def support() -> str:
         "The tests compile the CUDA kernels for sm_80 and sm_90 and run them and their launchers on an emulation of",
         "CUDA on the host. They have not run on a GPU yet ([more](cuda.md)).",
         "",
-        "Gradient: the op that computes the gradients of torch tensors, on the CPU if it has no CUDA kernel. If an op",
-        "has none, tensors that require gradients raise an error ([more](gradients.md)).",
+        "Gradient: the op that computes the gradients of torch tensors and JAX arrays, on the CPU if it has no CUDA",
+        "kernel. If an op has none, arrays that require gradients raise an error ([more](gradients.md)).",
         "",
         "| op | core axes | CPU | CUDA | parts of the samples | tolerance (float32, float64) | gradient |",
         "|---|---|---|---|---|---|---|",

@@ -156,6 +156,7 @@ DRAWN: dict[str, Callable] = {
     "agreement": bars((0.62, 0.58, 0.71, 0.6), (BLUE, GREY, ORANGE, GREY)),
     "groups": bars((0.9, 0.78, 0.86, 0.83), (GREY, ORANGE, BLUE, GREY)),
     "reference-cmfast.agreement": bars((0.62, 0.58, 0.71, 0.6), (BLUE, GREY, ORANGE, GREY)),
+    "jax": words("jit(grad(loss))"),
     "stability": words("1.0 → 1.1 → 2.0"),
     "security": words("read, never run"),
     "howto-epochs": grids(*_epochs()),

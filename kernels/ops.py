@@ -26,8 +26,8 @@ class Op:
     rtol : (float, float)
         Relative tolerance against the oracle for float32 and float64 results. Integers are always exact.
     gradient : str or None
-        The op of the backward pass, which torch uses on targets with its kernel. None: tensors that require gradients
-        are refused.
+        The op of the backward pass, which torch and JAX use on targets with its kernel. None: arrays that require
+        gradients are refused.
     """
 
     module: str

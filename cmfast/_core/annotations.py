@@ -41,6 +41,19 @@ class CudaArray(Protocol):
         ...
 
 
+class JaxArray(Protocol):
+    """Protocol that separates JAX arrays from NumPy arrays for type checkers."""
+
+    @property
+    def addressable_shards(self) -> Any:
+        """Parts of the array on the devices of this process."""
+        ...
+
+    def block_until_ready(self) -> Any:
+        """Return the array when it has been computed."""
+        ...
+
+
 class Sparse(Protocol):
     """Protocol of a scipy.sparse matrix for type checkers."""
 
@@ -63,9 +76,9 @@ class Labelled(Protocol):
 
 
 # The result is an array of the argument's library: for libraries other than NumPy, of the argument's class.
-DeviceT = TypeVar("DeviceT", bound=Tensor | CudaArray | Labelled)
+DeviceT = TypeVar("DeviceT", bound=Tensor | CudaArray | JaxArray | Labelled)
 # Results computed from points have other dimensions than the points, so xarray arguments give NumPy arrays.
-PointsT = TypeVar("PointsT", bound=Tensor | CudaArray)
+PointsT = TypeVar("PointsT", bound=Tensor | CudaArray | JaxArray)
 # A generic result class without a parameter, as in an annotation of the user's, holds arrays of any library.
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as WithDefault  # every type checker bundles it

@@ -175,7 +175,7 @@ def check_agreement(**arrays: Any) -> None:
 def library_name(array: Any) -> str:
     """Return the name of the library of `array`, for messages."""
     module = type(array).__module__.partition(".")[0]
-    return f"a Python {type(array).__name__}" if module == "builtins" else module
+    return f"a Python {type(array).__name__}" if module == "builtins" else {"jaxlib": "jax"}.get(module, module)
 
 
 def shape_of(array: Any) -> tuple[int, ...]:

@@ -5,12 +5,13 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from cmfast._core import caller, settings
-from cmfast._core.adapters import adapter
+from cmfast._core.adapters import adapter, reads_for_message
 from cmfast._core.annotations import OnFailure
 from cmfast.kernels.status import Status
 
@@ -74,14 +75,21 @@ def report(
         return
     if isinstance(status, np.generic) and not status:  # fast path: one matrix, no failure
         return
+    later = partial(report, on_failure=on_failure, failed=failed, limit_is_answer=limit_is_answer)
+    if adapter(status).postpone(later, status):
+        return
     if not adapter(status).any(status):
         return
     codes = adapter(status).to_host(status)
     if limit_is_answer and on_failure == "raise" and all(Status(int(code)).ok for code in np.unique(codes)):
         on_failure = "warn"
-    text = format_failures(codes, np.flatnonzero(codes), failed, describe)
-    if why is not None:
-        text += f"; {why(tuple(int(k) for k in np.unravel_index(np.flatnonzero(codes)[0], codes.shape)))}"
+    token = reads_for_message.set(True)
+    try:
+        text = format_failures(codes, np.flatnonzero(codes), failed, describe)
+        if why is not None:
+            text += f"; {why(tuple(int(k) for k in np.unravel_index(np.flatnonzero(codes)[0], codes.shape)))}"
+    finally:
+        reads_for_message.reset(token)
     warn_or_raise(text, on_failure, status)
 
 

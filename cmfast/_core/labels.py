@@ -138,7 +138,7 @@ def find_text(arrays: dict[str, Any]) -> dict[str, np.dtype[Any]]:
 
 def warn_if_none_occurs(M: Any, listed: Any, occurring: Callable[[], Iterable[Any]]) -> None:
     """Warn if the counts of some samples are all zero and no listed label is one of those `occurring` in the truth."""
-    if caller.is_task() or (M.nnz if is_sparse(M) else adapter(M).any(M)):
+    if caller.is_task() or not adapter(M).has_values(M) or (M.nnz if is_sparse(M) else adapter(M).any(M)):
         return
     if set(listed).isdisjoint(occurring()):
         known = validate.format_value(list(listed))
@@ -212,8 +212,8 @@ def warn_of_indicators(y_true: Any, y_pred: Any) -> None:
 
 
 def _get_2d_arrays(labels: Sequence[Any]) -> list[Any]:
-    """Return the arrays without axis names if all have one shape (n, C) and none is text; else an empty list."""
-    if any(isinstance(y, _text_codes.Coded) for y in labels):
+    """Return the arrays without axis names if all have values, of one shape (n, C), and none is text; else none."""
+    if any(isinstance(y, _text_codes.Coded) or not adapter(y).has_values(y) for y in labels):
         return []
     arrays = [adapter(y).unwrap(y) for y in labels]
     shapes = {dispatch.shape_of(y) for y in arrays}
@@ -638,3 +638,15 @@ def _resolve_ignored(value: Any, dtype: np.dtype[Any]) -> Any:
     value = validate.count("ignore_index", value, least=-(2**63))
     low, high = (0, 1) if dtype.kind == "b" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
     return value if low <= value <= high else None
+
+
+def refuse_outside(name: str, limit: int | None, number: int, first: list[tuple[tuple[int, ...], int]]) -> None:
+    """Raise ValueError for labels outside the class ids, with their number and the first ones."""
+    wanted = "at least 0" if limit is None else f"in 0..{limit - 1}"
+    what = ", ".join(f"{value} at {index[0] if len(index) == 1 else index}" for index, value in first)
+    validate.refuse(name, wanted, f"{number} outside (first: {what})")
+
+
+def refuse_outside_pairs(number: int, n_classes: int) -> None:
+    """Raise ValueError for a number of pairs with a label outside the class ids."""
+    validate.refuse("y_true and y_pred", f"in 0..{n_classes - 1}", f"{number} pairs outside")

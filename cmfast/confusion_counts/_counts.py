@@ -18,6 +18,7 @@ from cmfast._core.annotations import (
     DeviceT,
     Ignored,
     IntervalMethod,
+    JaxArray,
     Label,
     Labelled,
     Method,
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
     from cmfast.display._class_order import Order
     from cmfast.results import ClassificationReport, Interval, Intervals
 
-Groups: TypeAlias = ArrayLike | Tensor | CudaArray | Labelled | Mapping[str, Any] | None
+Groups: TypeAlias = ArrayLike | Tensor | CudaArray | JaxArray | Labelled | Mapping[str, Any] | None
 
 
 def _merge_parts(parts: "list[ConfusionCounts[Any]]") -> "ConfusionCounts[Any]":

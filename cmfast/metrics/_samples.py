@@ -141,7 +141,9 @@ def _sum_chunk(
 def get_marked_diagonal(sums: Margins[Any]) -> Any:
     """Return the diagonal, made negative where the status is INVALID, so that metrics of such sums are NaN."""
     given, status = sums.diagonal, sums.status
-    if lazy.are_lazy(status) or not adapter(status).any(status):  # sums of Dask chunks raise instead
+    if lazy.are_lazy(status) or (
+        adapter(status).has_values(status) and not adapter(status).any(status)
+    ):  # sums of Dask chunks raise instead
         return given
     d, status = (adapter(x).unwrap(x) for x in (given, status))
     return adapter(given).rewrap(adapter(d).evaluate(_mark_invalid, d, status), given)
@@ -375,9 +377,11 @@ def _all_occur(sums: Margins[Any]) -> bool:
 
 def _reduce_extreme(values: Array, which: str) -> int:
     """Return the "min" or the "max" of an integer array as a Python int."""
-    if adapter(values).is_on_host(values):  # torch lacks min and max of most unsigned integers, NumPy has them
-        return int(getattr(adapter(values).to_host(values), which)())
-    return int(adapter(values).evaluate(lambda x: getattr(x, which)(), values))  # synchronises
+    one = adapter(values)
+    if one.is_on_host(values) or not one.has_values(values):
+        # Torch lacks min and max of most unsigned integers, NumPy has them. An array without values is refused.
+        return int(getattr(one.to_host(values), which)())
+    return int(one.evaluate(lambda x: getattr(x, which)(), values))  # synchronises
 
 
 def _largest_except(values: Array, ignored: int) -> int:
@@ -393,5 +397,5 @@ def _sum_class_ids(samples: _labels.Labels, *, n_classes: int, **options: Any) -
         validate.refuse_memory(40 * n_classes * options["n_groups"], n_classes=n_classes, n_groups=options["n_groups"])
     *sums, outside = dispatch.call("label_margins", *samples[:4], n_classes=n_classes, **options)
     if outside:
-        validate.refuse("y_true and y_pred", f"in 0..{n_classes - 1}", f"{outside} pairs outside")
+        _labels.refuse_outside_pairs(outside, n_classes)
     return Margins(*sums)

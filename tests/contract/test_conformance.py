@@ -10,7 +10,7 @@ from backends import BACKENDS, CUDA_HOST, GPU, first_of_a_layout, has_kernels, s
 from cases import CASES
 from conformance import check
 from folded import check_each
-from optional import Missing, array_api_strict, torch
+from optional import Missing, array_api_strict, jax, torch
 from oracle import ORACLES
 
 from cmfast.kernels.ops import OPS
@@ -78,7 +78,7 @@ def marks(backends):
         reason = cuda_host.missing()
         return [pytest.mark.cuda_host, pytest.mark.skipif(reason is not None, reason=str(reason))]
     library = backends[0].library
-    absent = isinstance({"torch": torch, "array_api_strict": array_api_strict}.get(library), Missing)
+    absent = isinstance({"torch": torch, "array_api_strict": array_api_strict, "jax": jax}.get(library), Missing)
     return [pytest.mark.skipif(absent, reason=f"{library} is not installed")]
 
 

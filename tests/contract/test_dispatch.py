@@ -203,7 +203,20 @@ def test_every_op_has_its_kernels(op):
             get_kernel(op, "cuda")
 
 
-HEAVY = {"numba", "scipy", "torch", "pandas", "polars", "pyarrow", "sklearn", "matplotlib", "dask", "cupy", "tqdm"}
+HEAVY = {
+    "numba",
+    "scipy",
+    "torch",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "sklearn",
+    "matplotlib",
+    "dask",
+    "cupy",
+    "jax",
+    "tqdm",
+}
 
 
 def loaded(code):

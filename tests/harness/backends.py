@@ -11,7 +11,7 @@ import cuda_host
 import gpu
 import numpy as np
 import on_cuda_host
-from optional import array_api_strict, torch
+from optional import array_api_strict, jax, torch
 
 from cmfast.kernels.ops import Target
 
@@ -116,6 +116,7 @@ BACKENDS = [
     Backend("memory-map", _memory_map, lambda a: a.size > 0 and a.dtype.kind not in "US", sees_values=False),
     Backend("lists", lambda a: a.tolist(), _survives_lists, sees_values=False),
     Backend("array-api-strict", lambda a: array_api_strict.asarray(a.copy()), _is_standard_dtype, "array_api_strict"),
+    Backend("jax", lambda a: jax.numpy.array(a, copy=True), _is_standard_dtype, "jax"),
     Backend("torch", _torch, _is_torch_dtype, "torch"),
     Backend(
         "torch-transposed", _torch_transposed, lambda a: a.ndim > 1 and _is_torch_dtype(a), "torch", sees_values=False
@@ -172,7 +173,7 @@ def _items(value: Any) -> tuple[Any, ...]:
 def supports(backend: Backend, case: Any) -> bool:
     """Return whether `backend` can hold the arrays of `case`; one that it cannot hold differently stays as it is."""
     if backend.library != "numpy":
-        holds = _is_standard_dtype if backend.library == "array_api_strict" else _is_torch_dtype
+        holds = _is_standard_dtype if backend.library in ("array_api_strict", "jax") else _is_torch_dtype
         return all(map(holds, arrays_of(case)))
     return any(backend.accepts(a) for a in arrays_of(case))
 

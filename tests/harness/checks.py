@@ -19,7 +19,7 @@ def library(x: Any) -> str:
     if isinstance(x, np.ndarray | np.generic):
         return "numpy"
     if hasattr(x, "dtype"):
-        return type(x).__module__.partition(".")[0]
+        return type(x).__module__.partition(".")[0].replace("jaxlib", "jax")  # where its arrays are compiled
     return type(x).__name__
 
 

@@ -159,7 +159,7 @@ LAYOUTS |= {
     "scalar": (lambda a: a[()] if a.ndim == 0 else a.copy(), lambda a: a.ndim == 0),
 }
 LIBRARIES = ("numpy", "torch", "array_api_strict")
-OF_NUMPY = [name for name in LAYOUTS if not name.startswith(("torch", "array-api"))]
+OF_NUMPY = [name for name in LAYOUTS if not name.startswith(("torch", "array-api", "jax"))]
 WITH_ITS_VALUES = [name for name in OF_NUMPY if name != "shared"]
 
 

@@ -60,7 +60,10 @@ def load(name: str) -> Any:
 
 def __getattr__(name: str) -> Any:
     """Import a library when it is first asked for: that of polars cannot be loaded under the thread sanitizer."""
-    if name not in ("torch", "polars", "xarray", "array_api_strict"):
+    if name not in ("torch", "polars", "xarray", "array_api_strict", "jax"):
         msg = f"module {__name__!r} has no attribute {name!r}"
         raise AttributeError(msg)
-    return globals().setdefault(name, load(name))
+    found = load(name)
+    if name == "jax" and not isinstance(found, Missing):
+        found.config.update("jax_enable_x64", True)  # results are float64 and int64
+    return globals().setdefault(name, found)

@@ -43,6 +43,20 @@ assert_type(metrics.f1(tensor), torch.Tensor)
 assert_type(metrics.compute(tensor, ["mcc"]), dict[str, torch.Tensor])
 array: NDArray[np.int64] = cmfast.confusion_matrix(tensor, tensor)  # error
 
+
+class OfJax:
+    """What tells an array of JAX from others."""
+
+    addressable_shards: tuple[object, ...] = ()
+
+    def block_until_ready(self) -> "OfJax":
+        """Return itself."""
+        return self
+
+
+assert_type(cmfast.bi_normalize(OfJax()), OfJax)
+assert_type(metrics.compute(OfJax(), ["mcc"]), dict[str, OfJax])
+
 # Names of metrics are known.
 one: float = float(metrics.compute(M, "mcc"))
 metrics.compute(M, ["mcc", "f1_macro", "fbeta_2"])["mcc"].mean()

@@ -8,6 +8,7 @@ it computes any other expression of them through :meth:`Adapter.evaluate`.
 """
 
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from math import prod
 from typing import Any
 
@@ -17,8 +18,18 @@ from cmfast._core.kernel_lookup import get_kernel
 from cmfast.kernels.loading import load
 
 # Root module of an array's class -> module here, imported for the first such array.
-ADAPTERS = {"numpy": "_numpy", "cupy": "_cupy", "torch": "_torch", "xarray": "_xarray", "dask": "_dask"}
+ADAPTERS = {
+    "numpy": "_numpy",
+    "cupy": "_cupy",
+    "torch": "_torch",
+    "xarray": "_xarray",
+    "dask": "_dask",
+    "jax": "_jax",  # tracers
+    "jaxlib": "_jax",  # arrays
+}
 KNOWN: dict[type, "Adapter"] = {}  # cache: array class -> adapter
+# Whether a message alone needs the values that are read, so that no gradient is lost with them.
+reads_for_message: ContextVar[bool] = ContextVar("cmfast_reads_for_message", default=False)
 
 
 class Adapter:
@@ -86,6 +97,16 @@ class Adapter:
         """Apply `function` to arrays with NumPy's methods; return the array or tuple of arrays that it returns."""
         like = arrays[0]
         return self._returned(function(*(None if x is None else read_only(self.to_host(x)) for x in arrays)), like)
+
+    def has_values(self, x: Any) -> bool:
+        """Return whether `x` has values now, and does not stand for an array that a transformation traces."""
+        del x
+        return True
+
+    def postpone(self, function: Callable[[Any], None], x: Any) -> bool:
+        """Whether `x` has no values yet, and `function` will be called with them, as an ndarray, when it has."""
+        del function, x
+        return False
 
     def check_agreement(self, arrays: dict[str, Any]) -> str | None:
         """Raise ValueError where names of rows, dimensions or coordinates contradict the match by position.

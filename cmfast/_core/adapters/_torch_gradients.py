@@ -4,18 +4,21 @@ Autograd records a call only if a tensor requires a gradient. The saved tensors 
 keeps anyway. The backward pass is itself an op and has no gradient of its own.
 """
 
-import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch  # noqa: TID251
 
 from cmfast._core import caller
+from cmfast._core.adapters._gradient_rules import (
+    BACKWARDS,
+    DIFFERENTIABLE,
+    SAVED_RESULTS,
+    RecordedCall,
+    Run,
+    refuse_options,
+)
 from cmfast.kernels.ops import OPS
 from cmfast.kernels.shared.metrics import Over, Step
-from cmfast.kernels.status import Status
-
-Run = Callable[[str, tuple[Any, ...], dict[str, Any]], Any]
 
 
 def explain_refusal(x: Any, op: str | None) -> str | None:
@@ -32,9 +35,7 @@ def needs_gradient(arrays: tuple[Any, ...], options: dict[str, Any]) -> bool:
     """Whether autograd must record this call; raise TypeError for options without a gradient."""
     if not (torch.is_grad_enabled() and any(array is not None and array.requires_grad for array in arrays)):
         return False
-    if options.get("smoothing") == "pseudo-bayes":
-        msg = "smoothing='pseudo-bayes' has no gradient: its weight is a function of the data; give a number"
-        raise TypeError(caller.prefix_name(msg))
+    refuse_options(options)
     plan = options.get("plan")
     if plan is not None and arrays[0].device.type != "cpu" and _needs_cpu(plan):
         msg = "M requires gradients, of which a GPU has those of v=1.0 and normalize=False alone; give M.cpu()"
@@ -71,7 +72,7 @@ class _OpWithGradient(torch.autograd.Function):  # type: ignore[misc]  # torch i
         """Save tensors for the backward pass."""
         run, op, options, *arrays = inputs
         kept = SAVED_RESULTS.get(op, ())
-        ctx.call = _Call(run, op, options, len(arrays))
+        ctx.call = RecordedCall(run, op, options, len(arrays), torch)
         ctx.save_for_backward(*arrays, *(output[k] for k in kept))
         numbers = DIFFERENTIABLE.get(op)
         if numbers is not None:
@@ -81,7 +82,7 @@ class _OpWithGradient(torch.autograd.Function):  # type: ignore[misc]  # torch i
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
         """Return the gradients with respect to the arrays of the op."""
-        known: _Call = ctx.call
+        known: RecordedCall = ctx.call
         saved = ctx.saved_tensors  # read once: activation checkpointing recomputes them on every access
         arrays, kept = saved[: known.arrays], saved[known.arrays :]
         needed = ctx.needs_input_grad[3:]
@@ -106,7 +107,7 @@ class _Backward(torch.autograd.Function):  # type: ignore[misc]
     """Backward pass as an autograd function of its own, which raises if it is differentiated again."""
 
     @staticmethod
-    def forward(known: "_Call", places: tuple[int, ...], *tensors: Any) -> Any:
+    def forward(known: RecordedCall, places: tuple[int, ...], *tensors: Any) -> Any:
         """Return the gradients with respect to the arrays at these positions."""
         n = len(tensors) - known.arrays - len(SAVED_RESULTS.get(known.op, ()))
         grads, arrays, kept = tensors[:n], tensors[n : n + known.arrays], tensors[n + known.arrays :]
@@ -138,132 +139,3 @@ class _Backward(torch.autograd.Function):  # type: ignore[misc]
 def _match_array(grad: Any, array: Any) -> Any:
     """Sum a gradient over broadcast axes to the shape of its array and cast it to its dtype; zeros for None."""
     return torch.zeros_like(array) if grad is None else grad.sum_to_size(array.shape).to(array.dtype)
-
-
-class _Call(NamedTuple):
-    """Arguments of the recorded op call."""
-
-    run: Run
-    op: str
-    options: dict[str, Any]
-    arrays: int
-
-    def gradient(self, *arrays: Any, **options: Any) -> Any:
-        """Run the gradient op of the table, on as many threads as the op itself."""
-        op: Any = OPS[self.op].gradient
-        return self.run(op, arrays, {**options, "num_threads": self.options.get("num_threads")})
-
-    def scaling_gradient(self, *arrays: Any, targets: bool) -> Any:
-        """Run the gradient op of scaling, to the same tolerance as the forward scaling."""
-        return self.gradient(*arrays, targets=targets, tol=self.options.get("tol", 0.0))
-
-
-def _ipf_backward(known: _Call, arrays: Any, kept: Any, grads: Any, needed: Any) -> Any:
-    """Return the gradients of ``ipf`` with respect to matrix and targets."""
-    matrix, *factors, status, smoothing = kept
-    targets = bool(needed[1] or needed[2])
-    given = (arrays[0], *grads[:3], *factors, matrix, status, smoothing)
-    found = known.scaling_gradient(*given, targets=targets)
-    return (*(found if targets else (*found, None, None)), None, None)
-
-
-def _ras_backward(known: _Call, arrays: Any, kept: Any, grads: Any, needed: Any) -> Any:
-    """Return the gradients of ``ras`` with respect to matrix and targets; zero if no factors were computed or used."""
-    *factors, status, smoothing = kept
-    targets = bool(needed[1] or needed[2])
-    given = (arrays[0], None, *grads[:2], *factors, None, status, smoothing)
-    idle = status == int(Status.LIMIT_ONLY)  # no factors exist; the loss may not have used them
-    for grad in grads[:2]:
-        if grad is not None:
-            idle = idle & (grad == 0.0).all(-1)
-    found = [part.masked_fill(idle.reshape(idle.shape + (1,) * (part.ndim - idle.ndim)), 0.0)
-             for part in known.scaling_gradient(*given, targets=targets)]  # fmt: skip
-    return (*(found if targets else (*found, None, None)), None, None)
-
-
-def _logits_backward(known: _Call, arrays: Any, kept: Any, grads: Any, needed: Any) -> Any:
-    """Return the gradients of ``ipf_of_logits``, through the cells of the scaled matrix with unit factors.
-
-    A row or column with target 0 has no cells there: its cells are recomputed with a finite factor, so that the largest
-    is near one.
-    """
-    matrix, row, col, status = kept
-    targets = bool(needed[1] or needed[2])
-    cells, no_row, no_col = matrix, row == -math.inf, col == -math.inf
-    if targets and bool((no_row.any() | no_col.any()).item()):
-        L, there = arrays[0].double(), no_row[..., :, None] | no_col[..., None, :]
-        row, col = row.masked_fill(no_row, 0.0), col.masked_fill(no_col, 0.0)
-        row = row - torch.where(no_row, (L + col[..., None, :]).amax(-1), 0.0)
-        col = col - torch.where(no_col, (L + row[..., :, None]).amax(-2), 0.0)
-        cells = torch.where(there, (L + row[..., :, None] + col[..., None, :]).exp(), matrix.double())
-    factors = (~no_row).double(), (~no_col).double()
-    nothing = torch.zeros_like(status, dtype=torch.float64)
-    found = known.scaling_gradient(cells, *grads[:3], *factors, matrix, status, nothing, targets=targets)
-    return (found[0] * cells, *(found[1:] if targets else (None, None)))
-
-
-def _comparison_backward(known: _Call, arrays: Any, kept: Any, grads: Any, needed: Any) -> Any:
-    """Return the gradients of a comparison of two matrices (overlap, L1 distance, KL divergence)."""
-    del kept, needed
-    return known.gradient(*arrays, grads[0], of=known.op)
-
-
-def _normalize_backward(known: _Call, arrays: Any, kept: Any, grads: Any, needed: Any) -> Any:
-    """Return the gradient of ``normalize`` with respect to the matrix."""
-    del kept, needed
-    return (known.gradient(arrays[0], grads[0], method=known.options["method"]),)
-
-
-def _weights_backward(known: _Call, arrays: Any, kept: Any, grads: Any, needed: Any) -> Any:
-    """Return the gradients of ``importance_weights`` with respect to the matrix, or to the factors for "bi"."""
-    del kept, needed
-    method, (M, row, col, _), G = known.options["method"], arrays, grads[0]
-    if method != "bi":
-        return known.gradient(M, G, method=method, of_weights=True), None, None, None
-    G = G.double()
-    there = G != 0.0  # where G is 0 the loss does not depend on the weights, which may be NaN
-    zero = G.new_zeros(())
-    of_row = torch.where(there, G * col[..., None, :], zero).sum(-1)
-    of_col = torch.where(there, G * row[..., :, None], zero).sum(-2)
-    return None, of_row, of_col, None
-
-
-def _metrics_backward(known: _Call, arrays: Any, kept: Any, grads: Any, needed: Any) -> Any:
-    """Return the gradient of ``metrics_of_matrices`` with respect to the matrices."""
-    del kept, needed
-    (M,), plan = arrays, known.options["plan"]
-    batch, C = M.shape[:-2], M.shape[-1]
-    scalars = _stack_gradients(grads[: plan.scalars], batch, -1, M)
-    tables = _stack_gradients(grads[plan.scalars : plan.scalars + plan.tables], (*batch, C), -2, M)
-    return (known.gradient(M, scalars, tables, plan=plan),)
-
-
-def _stack_gradients(grads: Any, shape: Any, axis: int, like: Any) -> Any:
-    """Stack gradients into one float64 tensor along `axis`, zeros for missing ones."""
-    zeros = torch.zeros(shape, dtype=torch.float64, device=like.device)
-    if not grads:
-        return zeros.unsqueeze(axis).narrow(axis, 0, 0)
-    return torch.stack([zeros if grad is None else grad.double() for grad in grads], axis)
-
-
-BACKWARDS: dict[str, Callable[..., Any]] = {
-    "ipf": _ipf_backward,
-    "ras": _ras_backward,
-    "ipf_of_logits": _logits_backward,
-    "overlap": _comparison_backward,
-    "l1_distance": _comparison_backward,
-    "kl_divergence": _comparison_backward,
-    "normalize": _normalize_backward,
-    "importance_weights": _weights_backward,
-    "metrics_of_matrices": _metrics_backward,
-}
-SAVED_RESULTS = {
-    "ipf": (0, 1, 2, 5, 6),
-    "ras": (0, 1, 4, 5),
-    "ipf_of_logits": (0, 1, 2, 5),
-}  # op -> positions of the results to save
-DIFFERENTIABLE = {
-    "ipf": 3,
-    "ras": 2,
-    "ipf_of_logits": 3,
-}  # op -> number of leading differentiable results, if other float results follow
