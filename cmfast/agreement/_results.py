@@ -93,3 +93,22 @@ class AgreementsByCoefficient(ResultsByName[Agreement[ArrayT]], Generic[ArrayT])
     """Several coefficients of agreement: a mapping from the name of each to its :class:`Agreement`."""
 
     _column = "coefficient"
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with a row per coefficient and element of the batch."""
+        return super().to_pandas()
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw a forest plot with a row per coefficient and element of the batch.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+            Axes of the plot; the figure is not shown.
+        """
+        return super().plot(ax=ax)

@@ -239,6 +239,10 @@ class Posterior(NamedTuple):
 class PosteriorsByMetric(ResultsByName[Posterior]):
     """Posteriors of several metrics: a mapping from the name of a metric to its :class:`Posterior`."""
 
+    def to_pandas(self) -> Any:
+        """Return a DataFrame with a row per value: mean, standard deviation, and the middle 95 % of the draws."""
+        return super().to_pandas()
+
     def plot(self, *, ax: Any = None) -> Any:
         """Draw a row per value: the mean, and the middle 95 % of the draws.
 

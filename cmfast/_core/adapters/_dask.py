@@ -1,8 +1,8 @@
 """Adapter of Dask arrays: one task per block, each calling the public function; kernels are those of the blocks."""
 
 import gc
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from inspect import BoundArguments, Parameter, signature
 from itertools import accumulate, chain, count, product
@@ -25,6 +25,7 @@ from dask.task_spec import DataNode, List, Task, TaskRef  # noqa: TID251
 from cmfast._core import caller, dispatch, validate
 from cmfast._core.adapters import Adapter, adapter
 from cmfast._core.lazy import are_lazy
+from cmfast._core.results_by_name import ResultsByName
 from cmfast._core.source_digest import require_same_version, version_and_digest
 from cmfast.kernels.shared import halves
 
@@ -751,8 +752,8 @@ def iterate_arrays(found: Any) -> Iterator[Any]:
     """Yield the arrays of a nested result, in the order that :func:`replace_arrays` uses."""
     if hasattr(found, "shape"):
         yield found
-    elif isinstance(found, dict | tuple | list):
-        for part in found.values() if isinstance(found, dict) else found:
+    elif isinstance(found, Mapping | tuple | list):
+        for part in found.values() if isinstance(found, Mapping) else found:
             yield from iterate_arrays(part)
 
 
@@ -760,8 +761,9 @@ def replace_arrays(found: Any, arrays: Iterator[Any]) -> Any:
     """Rebuild a nested result with its arrays replaced by those of an iterator."""
     if hasattr(found, "shape"):
         return next(arrays)
-    if isinstance(found, dict):
-        return {key: replace_arrays(part, arrays) for key, part in found.items()}
+    if isinstance(found, Mapping):
+        named = {key: replace_arrays(part, arrays) for key, part in found.items()}
+        return replace(found, _found=named) if isinstance(found, ResultsByName) else named
     if isinstance(found, tuple | list):
         parts = [replace_arrays(part, arrays) for part in found]
         return type(found)(*parts) if hasattr(found, "_fields") else type(found)(parts)
