@@ -29,6 +29,7 @@ def by(
     sample_weight: str | None = None,
     labels: Array | None = None,
     n_classes: int | None = None,
+    other: bool = False,
     ignore_index: Ignored = None,
     whole_floats: bool = False,
 ) -> ConfusionCounts[NDArray[Any]]:
@@ -47,6 +48,7 @@ def by(
         Name of the column of the weights.
     labels : array, shape (C,), optional
     n_classes : int, optional
+    other : bool
         The classes, as for :class:`ConfusionCounts`.
     ignore_index, whole_floats
         As for :meth:`ConfusionCounts.update`.
@@ -86,7 +88,7 @@ def by(
     """
     if lazy.is_dask_frame(frame):
         options = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "labels": labels}
-        options |= {"n_classes": n_classes, "ignore_index": ignore_index, "whole_floats": whole_floats}
+        options |= {"n_classes": n_classes, "other": other, "ignore_index": ignore_index, "whole_floats": whole_floats}
         lazily: ConfusionCounts[NDArray[Any]] = _count_partitions(frame, keys, **options)
         return lazily
     frame = frames.read_table("frame", frame)
@@ -96,7 +98,7 @@ def by(
     if len(set(map(str, named))) < len(named):
         validate.refuse("keys", "different", validate.format_value(named))
     column = {key: frames.get_column(frame, "keys", key) for key in named}
-    counts: ConfusionCounts[NDArray[Any]] = ConfusionCounts(labels=labels, n_classes=n_classes)
+    counts: ConfusionCounts[NDArray[Any]] = ConfusionCounts(labels=labels, n_classes=n_classes, other=other)
     counts._library = frames.library_name("frame", frame)
     counts._update(
         frames.get_column(frame, "y_true", y_true),
