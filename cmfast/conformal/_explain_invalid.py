@@ -32,10 +32,18 @@ def explain_invalid_label(name: str, labels: Any, number: int, index: tuple[int,
     return f"{label} at {name}{bad_values.format_index(index)} is {which}"
 
 
-def explain_missing_scores(name: str, index: tuple[int, ...]) -> str:
-    """Return a text that names the class or group without scores."""
-    kind = "class" if name == "y" else "group"
-    return f"{kind} {index[-1]} has no scores, so its threshold is infinity"
+def explain_invalid_labels(given: list[tuple[str, Any, int]], index: tuple[int, ...]) -> str:
+    """Return the text of :func:`explain_invalid_label` for the first invalid one of several arrays of labels."""
+    found = (explain_invalid_label(name, labels, number, index) for name, labels, number in given)
+    return next(filter(None, found), "")
+
+
+def explain_missing_scores(sizes: list[str], index: tuple[int, ...]) -> str:
+    """Return a text that names the class, the group or both without scores."""
+    kinds = ["group" if size == "n_groups" else "class" for size in sizes]
+    places = zip(kinds, index[-len(kinds) :], strict=True)
+    which = " of ".join(f"{kind} {place}" for kind, place in reversed(list(places)))
+    return f"{which} has no scores, so its threshold is infinity"
 
 
 def _find_invalid_probability(row: np.ndarray, index: tuple[int, ...]) -> str:

@@ -19,7 +19,7 @@ from cmfast.conformal import _explain_invalid
 from cmfast.kernels.shared.conformal import quantile_rank
 
 Alpha: TypeAlias = Any  # a number, Decimal or Fraction, or several
-KINDS = {"y": "classes", "groups": "groups"}
+SIZES = ("n_groups", "n_classes")
 REAL = (float, np.floating, Decimal, Fraction)
 
 
@@ -123,7 +123,7 @@ def threshold(
     n_classes : int, optional
         Number of classes; default: the largest in `y` plus one, which synchronises the device.
     groups, n_groups : array of int, shape (..., n), and int, optional
-        The same for groups that are known for new rows too (Mondrian). Not together with `y`.
+        The same for groups that are known for new rows too (Mondrian). With `y`, one threshold per group and class.
     on_failure : {"warn", "raise", "ignore"}, optional
         What to do about classes and groups without scores, and invalid labels (see Notes).
         Default: as :func:`cmfast.config` says, first "warn".
@@ -132,7 +132,7 @@ def threshold(
 
     Returns
     -------
-    array of float64, shape (..., A), with `y` (..., A, C), with `groups` (..., A, G)
+    array of float64, shape (..., A), with `y` (..., A, C), with `groups` (..., A, G), with both (..., A, G, C)
         One threshold per alpha (A = 1 for a single number); never lower for a smaller alpha. Library and device of
         `s`.
 
@@ -140,7 +140,7 @@ def threshold(
     ------
     TypeError, ValueError
         Arrays of two libraries or devices, or not real; shapes that do not agree; an alpha that is not a number above 0
-        and below 1; `y` together with `groups`.
+        and below 1.
 
     See Also
     --------
@@ -170,8 +170,12 @@ def threshold(
     >>> s = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
     >>> conformal.threshold(s, [0.05, 0.1, 0.7])
     array([inf, 0.9, 0.3])
-    >>> conformal.threshold(s, 0.5, y=[0, 0, 0, 0, 0, 1, 1, 1, 1])
+    >>> y = [0, 0, 0, 0, 0, 1, 1, 1, 1]
+    >>> conformal.threshold(s, 0.5, y=y)
     array([[0.3, 0.8]])
+    >>> conformal.threshold(s, 0.5, y=y, groups=[0, 1, 0, 1, 0, 1, 0, 1, 0])
+    array([[[0.3, 0.7],
+            [0.4, 0.8]]])
     """
     if are_lazy(s, y, groups):
         check_known(n_classes=0 if y is None else n_classes, groups=groups, n_groups=n_groups)
@@ -203,27 +207,42 @@ def _compute_thresholds(
         optional=("y", "groups"), s=s, y=validate.type_empty_labels(y), groups=validate.type_empty_labels(groups)
     )
     shape = _validate_scores(s, y=y, groups=groups)
-    if y is not None and groups is not None:
-        validate.refuse("groups", "None with y", "an array")
     _refuse_unused(y, "n_classes", n_classes, "y")
     _refuse_unused(groups, "n_groups", n_groups, "groups")
-    labels, requested, name = (groups, n_groups, "groups") if y is None else (y, n_classes, "y")
-    n = shape[-1]
-    number = 1 if labels is None else _count_labels(name, labels, requested)
-    wanted = compute_ranks(alphas, range(n, n + 1) if labels is None else range(n + 1))
+    sizes: dict[str, int] = {}
+    if groups is not None:
+        sizes["n_groups"] = _count_labels("groups", groups, n_groups)
+    if y is not None:
+        sizes["n_classes"] = _count_labels("y", y, n_classes)
+    number, n = math.prod(sizes.values()), shape[-1]
+    wanted = compute_ranks(alphas, range(n + 1) if sizes else range(n, n + 1))
     options = {"ranks": wanted, "turn": order_alphas(alphas), "num_threads": num_threads}
-    sizes = {"n_classes" if name == "y" else "n_groups": number}
     with validate.explain_memory_error(8 * number * len(alphas) * math.prod(shape[:-1]), **sizes):
+        labels = y if groups is None else groups
+        if len(sizes) == 2:
+            one = adapter(adapter(y).unwrap(y))
+            labels = one.evaluate(partial(_number_cells, **sizes), *(one.unwrap(x) for x in (groups, y)))
         found, status, scored = dispatch.call("threshold", s, labels, n_groups=number, **options)
-    if labels is None:
+    if not sizes:
         return found[..., 0]
-    unlabelled, unscored = (
-        partial(_explain_invalid.explain_invalid_label, name, labels, number),
-        partial(_explain_invalid.explain_missing_scores, name),
+    given = {"groups": groups, "y": y}
+    wrong = [(name, x, sizes[size]) for (name, x), size in zip(given.items(), SIZES, strict=True) if x is not None]
+    unscored = partial(_explain_invalid.explain_missing_scores, list(sizes))
+    if len(sizes) == 2:
+        found, status = (adapter(x).reshape(x, (*dispatch.shape_of(x)[:-1], *sizes.values())) for x in (found, status))
+    kinds = "cells of group and class" if len(sizes) == 2 else "groups" if y is None else "classes"
+    failures.report(
+        scored, on_failure, failed="scores left out", why=partial(_explain_invalid.explain_invalid_labels, wrong)
     )
-    failures.report(scored, on_failure, failed="scores left out", why=unlabelled)
-    failures.report(status, on_failure, failed=f"{KINDS[name]} without a threshold of their own", why=unscored)
+    failures.report(status, on_failure, failed=f"{kinds} without a threshold of their own", why=unscored)
     return found
+
+
+def _number_cells(groups: Any, y: Any, *, n_groups: int, n_classes: int) -> Any:
+    """Return the position of each pair in a table of groups by classes, -1 if one of them is invalid."""
+    g, c = (adapter(x).cast(x, np.int64) for x in (groups, y))
+    is_valid = (g >= 0) & (g < n_groups) & (c >= 0) & (c < n_classes)
+    return (g * n_classes + c + 1) * is_valid - 1
 
 
 def _validate_scores(s: Any, **labels: Any) -> tuple[int, ...]:
