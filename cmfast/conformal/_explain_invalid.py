@@ -46,6 +46,17 @@ def explain_missing_scores(sizes: list[str], index: tuple[int, ...]) -> str:
     return f"{which} has no scores, so its threshold is infinity"
 
 
+def explain_invalid_weight(weight: Any, new_weight: Any, index: tuple[int, ...]) -> str:
+    """Return a text that names the first invalid weight for the new row at `index`."""
+    for name, array, place in (("new_weight", new_weight, index), ("sample_weight", weight, index[:-1])):
+        row = np.atleast_1d(adapter(array).entry(array, place))
+        wrong = ~((row >= 0) & (row < np.inf))
+        if wrong.any():
+            at = place if name == "new_weight" else (*place, int(np.argmax(wrong)))
+            return f"{row[wrong][0]:.6g} at {name}{bad_values.format_index(at)} is not a weight"
+    return ""
+
+
 def _find_invalid_probability(row: np.ndarray, index: tuple[int, ...]) -> str:
     """Return a text that names the first entry of a row that is not a probability, or ""."""
     wrong = ~((row >= -OUTSIDE) & (row <= 1.0 + OUTSIDE))

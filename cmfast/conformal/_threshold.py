@@ -78,6 +78,8 @@ def threshold(
     n_classes: int | None = ...,
     groups: DeviceT | None = ...,
     n_groups: int | None = ...,
+    sample_weight: DeviceT | None = ...,
+    new_weight: DeviceT | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> DeviceT: ...
@@ -91,6 +93,8 @@ def threshold(
     n_classes: int | None = ...,
     groups: ArrayLike | None = ...,
     n_groups: int | None = ...,
+    sample_weight: ArrayLike | None = ...,
+    new_weight: ArrayLike | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> Floats: ...
@@ -104,6 +108,8 @@ def threshold(
     n_classes: int | None = None,
     groups: Array | None = None,
     n_groups: int | None = None,
+    sample_weight: Array | None = None,
+    new_weight: Array | None = None,
     on_failure: OnFailure = None,
     num_threads: int | None = None,
 ) -> Any:
@@ -124,8 +130,12 @@ def threshold(
         Number of classes; default: the largest in `y` plus one, which synchronises the device.
     groups, n_groups : array of int, shape (..., n), and int, optional
         The same for groups that are known for new rows too (Mondrian). With `y`, one threshold per group and class.
+    sample_weight, new_weight : array, shape (..., n) and (..., m), optional
+        Weights of the calibration rows and of m new rows, for new rows of another distribution (covariate shift): the
+        ratio of its density to that of the calibration rows, up to a factor. Gives one threshold per new row, for
+        ``prediction_sets(P, q, groups=numpy.arange(m))``. On the host; not together with `y` or `groups`.
     on_failure : {"warn", "raise", "ignore"}, optional
-        What to do about classes and groups without scores, and invalid labels (see Notes).
+        What to do about classes and groups without scores, and invalid labels or weights (see Notes).
         Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
         Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
@@ -133,14 +143,16 @@ def threshold(
     Returns
     -------
     array of float64, shape (..., A), with `y` (..., A, C), with `groups` (..., A, G), with both (..., A, G, C)
-        One threshold per alpha (A = 1 for a single number); never lower for a smaller alpha. Library and device of
-        `s`.
+        With weights (..., A, m). One threshold per alpha (A = 1 for a single number); never lower for a smaller alpha.
+        Library and device of `s`.
 
     Raises
     ------
     TypeError, ValueError
         Arrays of two libraries or devices, or not real; shapes that do not agree; an alpha that is not a number above 0
-        and below 1.
+        and below 1; only one of the two kinds of weights, or weights together with `y` or `groups`.
+    NotImplementedError
+        Weights on a GPU.
 
     See Also
     --------
@@ -154,15 +166,22 @@ def threshold(
 
     A class or group needs at least ``1 / alpha - 1`` scores, rounded up, for a finite threshold.
 
-    Bad values: the score of an invalid label or group (INVALID) is left out; a class or group without scores
-    (ZERO_LINE) has the threshold infinity, so that it is in every set; both are reported as `on_failure` says.
-    Synchronises the device unless `on_failure` is "ignore" and the number of classes is given. Reproducible: same
-    input, same bits, for any number of threads. A Dask array with the scores of each element in one chunk gives a Dask
-    array.
+    With weights, a new row of weight v has the smallest threshold above which scores have, with v, at most the share
+    `alpha` of all weights and v. Coverage then holds under the shifted distribution if the weights are the true ratios.
+    Weights are rounded to 2^-36 of the largest calibration weight, sums of them are exact; equal weights give the
+    threshold without weights. A new weight of 2^25 times the largest or more has the threshold infinity.
+
+    Bad values: a weight that is negative, NaN or infinite (INVALID) gives the threshold infinity, to all new rows if it
+    is a calibration weight, as do calibration weights that are all 0. The score of an invalid label or group (INVALID)
+    is left out; a class or group without scores (ZERO_LINE) has the threshold infinity, so that it is in every set.
+    All are reported as `on_failure` says. Synchronises the device unless `on_failure` is "ignore" and the number of
+    classes is given. Reproducible: same input, same bits, for any number of threads. A Dask array with the scores of
+    each element in one chunk gives a Dask array.
 
     References
     ----------
-    Vovk, Gammerman, Shafer, Algorithmic learning in a random world, 2005.
+    Vovk, Gammerman, Shafer, Algorithmic learning in a random world, 2005. Tibshirani, Barber, Candes, Ramdas, Conformal
+    prediction under covariate shift, 2019 (weights).
 
     Examples
     --------
@@ -174,18 +193,25 @@ def threshold(
     >>> conformal.threshold(s, 0.5, y=y)
     array([[0.3, 0.8]])
     >>> conformal.threshold(s, 0.5, y=y, groups=[0, 1, 0, 1, 0, 1, 0, 1, 0])
-    array([[[0.3, 0.7],
+    array([[[0.3, 0.9],
             [0.4, 0.8]]])
+    >>> conformal.threshold(
+    ...     s,
+    ...     0.3,
+    ...     sample_weight=[9, 8, 7, 6, 5, 4, 3, 2, 1],
+    ...     new_weight=[1, 9],
+    ... )
+    array([[0.5, 0.6]])
     """
     if are_lazy(s, y, groups):
         check_known(n_classes=0 if y is None else n_classes, groups=groups, n_groups=n_groups)
     return _compute_thresholds(
-        s, alpha=alpha, y=y, n_classes=n_classes, groups=groups, n_groups=n_groups, on_failure=on_failure,
-        num_threads=num_threads,
+        s, alpha=alpha, y=y, n_classes=n_classes, groups=groups, n_groups=n_groups, sample_weight=sample_weight,
+        new_weight=new_weight, on_failure=on_failure, num_threads=num_threads,
     )  # fmt: skip
 
 
-@accept_dask_arrays(s="n", y="n", groups="n")
+@accept_dask_arrays(s="n", y="n", groups="n", sample_weight="n", new_weight="m")
 def _compute_thresholds(
     s: Array,
     *,
@@ -194,6 +220,8 @@ def _compute_thresholds(
     n_classes: int | None,
     groups: Array | None,
     n_groups: int | None,
+    sample_weight: Array | None,
+    new_weight: Array | None,
     on_failure: OnFailure,
     num_threads: int | None,
 ) -> Any:
@@ -203,12 +231,21 @@ def _compute_thresholds(
     num_threads = validate.num_threads(num_threads)
     n_classes = None if n_classes is None else validate.count("n_classes", n_classes)
     n_groups = None if n_groups is None else validate.count("n_groups", n_groups)
-    s, y, groups = dispatch.adopt(
-        optional=("y", "groups"), s=s, y=validate.type_empty_labels(y), groups=validate.type_empty_labels(groups)
+    s, y, groups, sample_weight, new_weight = dispatch.adopt(
+        optional=("y", "groups", "sample_weight", "new_weight"),
+        s=s,
+        y=validate.type_empty_labels(y),
+        groups=validate.type_empty_labels(groups),
+        sample_weight=sample_weight,
+        new_weight=new_weight,
     )
     shape = _validate_scores(s, y=y, groups=groups)
     _refuse_unused(y, "n_classes", n_classes, "y")
     _refuse_unused(groups, "n_groups", n_groups, "groups")
+    if not sample_weight is new_weight is None:
+        if not (y is groups is None):
+            validate.refuse("sample_weight", "None with y or groups", "an array")
+        return _compute_weighted_thresholds(s, alphas, sample_weight, new_weight, on_failure)
     sizes: dict[str, int] = {}
     if groups is not None:
         sizes["n_groups"] = _count_labels("groups", groups, n_groups)
@@ -235,6 +272,29 @@ def _compute_thresholds(
         scored, on_failure, failed="scores left out", why=partial(_explain_invalid.explain_invalid_labels, wrong)
     )
     failures.report(status, on_failure, failed=f"{kinds} without a threshold of their own", why=unscored)
+    return found
+
+
+def _compute_weighted_thresholds(
+    s: Any, alphas: list[Fraction], weight: Any, new_weight: Any, on_failure: OnFailure
+) -> Any:
+    """Validate weights, compute one threshold per new row and report rows without one."""
+    given, shape = {"sample_weight": weight, "new_weight": new_weight}, dispatch.shape_of(s)
+    missing = next((name for name, x in given.items() if x is None), None)
+    if missing is not None:
+        other = next(name for name in given if name != missing)
+        validate.refuse(missing, f"given with {other}, as a new row has a weight, too", "None")
+    validate.real(**given)
+    if dispatch.shape_of(weight) != shape:
+        validate.refuse("sample_weight", f"of shape {shape}, one per score", f"shape {dispatch.shape_of(weight)}")
+    rows = dispatch.shape_of(new_weight)
+    if len(rows) != len(shape) or rows[:-1] != shape[:-1]:
+        validate.refuse("new_weight", f"of shape (..., m), with the batch axes {shape[:-1]} of s", f"shape {rows}")
+    bare = [adapter(x).unwrap(x) for x in (s, weight, new_weight)]
+    pairs = [alpha.as_integer_ratio() for alpha in alphas]
+    found, status = dispatch.call("weighted_threshold", *bare, alphas=pairs)
+    why = partial(_explain_invalid.explain_invalid_weight, weight, new_weight)
+    failures.report(status, on_failure, failed="new rows without a threshold", why=why)
     return found
 
 
