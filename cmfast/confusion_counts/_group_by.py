@@ -38,8 +38,8 @@ def by(
     Parameters
     ----------
     frame : DataFrame of pandas, polars or Dask, Table of Arrow, or any object that exports an Arrow stream
-        The samples, one per row. A LazyFrame of polars is collected; a relation of DuckDB or another stream of Arrow is
-        read by pyarrow once.
+        The samples, one per row, also wrapped by narwhals. A LazyFrame of polars is collected; a relation of DuckDB or
+        another stream of Arrow is read by pyarrow once.
     keys : str or list of str
         Names of the columns that define the groups: labels of any kind.
     y_true, y_pred : str
@@ -86,6 +86,7 @@ def by(
     0    a       0.0
     1    b       0.5
     """
+    frame = frames.to_native(frame)
     if lazy.is_dask_frame(frame):
         options = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "labels": labels}
         options |= {"n_classes": n_classes, "other": other, "ignore_index": ignore_index, "whole_floats": whole_floats}
