@@ -23,8 +23,8 @@ def _name_new_axes(given: dict[str, Any]) -> str:
 @overload
 def p_values(
     s: DeviceT,
-    new_scores: DeviceT,
     /,
+    new_scores: DeviceT,
     *,
     y: DeviceT | None = ...,
     on_failure: OnFailure = ...,
@@ -32,8 +32,8 @@ def p_values(
 @overload
 def p_values(
     s: ArrayLike,
-    new_scores: ArrayLike,
     /,
+    new_scores: ArrayLike,
     *,
     y: ArrayLike | None = ...,
     on_failure: OnFailure = ...,
@@ -41,8 +41,8 @@ def p_values(
 @accept_dask_arrays(s="n", new_scores=_name_new_axes, y="n")
 def p_values(
     s: Array,
-    new_scores: Array,
     /,
+    new_scores: Array,
     *,
     y: Array | None = None,
     on_failure: OnFailure = None,

@@ -205,13 +205,22 @@ def threshold(
     """
     if are_lazy(s, y, groups):
         check_known(n_classes=0 if y is None else n_classes, groups=groups, n_groups=n_groups)
+    if not sample_weight is new_weight is None:
+        if not y is groups is None:
+            validate.refuse("sample_weight", "None with y or groups", "an array")
+        _refuse_unused(y, "n_classes", n_classes, "y")
+        _refuse_unused(groups, "n_groups", n_groups, "groups")
+        validate.num_threads(num_threads)
+        return _compute_weighted_thresholds(
+            s, alpha=alpha, sample_weight=sample_weight, new_weight=new_weight, on_failure=on_failure
+        )
     return _compute_thresholds(
-        s, alpha=alpha, y=y, n_classes=n_classes, groups=groups, n_groups=n_groups, sample_weight=sample_weight,
-        new_weight=new_weight, on_failure=on_failure, num_threads=num_threads,
+        s, alpha=alpha, y=y, n_classes=n_classes, groups=groups, n_groups=n_groups, on_failure=on_failure,
+        num_threads=num_threads,
     )  # fmt: skip
 
 
-@accept_dask_arrays(s="n", y="n", groups="n", sample_weight="n", new_weight="m")
+@accept_dask_arrays(s="n", y="n", groups="n")
 def _compute_thresholds(
     s: Array,
     *,
@@ -220,8 +229,6 @@ def _compute_thresholds(
     n_classes: int | None,
     groups: Array | None,
     n_groups: int | None,
-    sample_weight: Array | None,
-    new_weight: Array | None,
     on_failure: OnFailure,
     num_threads: int | None,
 ) -> Any:
@@ -231,21 +238,12 @@ def _compute_thresholds(
     num_threads = validate.num_threads(num_threads)
     n_classes = None if n_classes is None else validate.count("n_classes", n_classes)
     n_groups = None if n_groups is None else validate.count("n_groups", n_groups)
-    s, y, groups, sample_weight, new_weight = dispatch.adopt(
-        optional=("y", "groups", "sample_weight", "new_weight"),
-        s=s,
-        y=validate.type_empty_labels(y),
-        groups=validate.type_empty_labels(groups),
-        sample_weight=sample_weight,
-        new_weight=new_weight,
+    s, y, groups = dispatch.adopt(
+        optional=("y", "groups"), s=s, y=validate.type_empty_labels(y), groups=validate.type_empty_labels(groups)
     )
     shape = _validate_scores(s, y=y, groups=groups)
     _refuse_unused(y, "n_classes", n_classes, "y")
     _refuse_unused(groups, "n_groups", n_groups, "groups")
-    if not sample_weight is new_weight is None:
-        if not (y is groups is None):
-            validate.refuse("sample_weight", "None with y or groups", "an array")
-        return _compute_weighted_thresholds(s, alphas, sample_weight, new_weight, on_failure)
     sizes: dict[str, int] = {}
     if groups is not None:
         sizes["n_groups"] = _count_labels("groups", groups, n_groups)
@@ -275,15 +273,21 @@ def _compute_thresholds(
     return found
 
 
+@accept_dask_arrays(s="n", sample_weight="n", new_weight="m")
 def _compute_weighted_thresholds(
-    s: Any, alphas: list[Fraction], weight: Any, new_weight: Any, on_failure: OnFailure
+    s: Array, *, alpha: Alpha, sample_weight: Array | None, new_weight: Array | None, on_failure: OnFailure
 ) -> Any:
     """Validate weights, compute one threshold per new row and report rows without one."""
-    given, shape = {"sample_weight": weight, "new_weight": new_weight}, dispatch.shape_of(s)
+    alphas = parse_alphas(alpha)
+    on_failure = validate.on_failure(on_failure)
+    given = {"sample_weight": sample_weight, "new_weight": new_weight}
     missing = next((name for name, x in given.items() if x is None), None)
     if missing is not None:
         other = next(name for name in given if name != missing)
         validate.refuse(missing, f"given with {other}, as a new row has a weight, too", "None")
+    s, weight, new_weight = dispatch.adopt(s=s, sample_weight=sample_weight, new_weight=new_weight)
+    given = {"sample_weight": weight, "new_weight": new_weight}
+    shape = _validate_scores(s)
     validate.real(**given)
     if dispatch.shape_of(weight) != shape:
         validate.refuse("sample_weight", f"of shape {shape}, one per score", f"shape {dispatch.shape_of(weight)}")
