@@ -750,7 +750,7 @@ SPECIAL: dict[str, dict[str, Any]] = {
             "A": (None, 3, "x", [], (1, 2), np.ones((2, 3)), (*NEAR, -1), (*NEAR, 1.5), (NEAR[0], *NEAR[:2], 3, 4)),
             "symmetric": (None, True, "lower", 1),
         },
-        "free": ("keep", "blocks", "mad_blocks", "ignore_diags", "min_nnz", "min_count", "mad_max"),
+        "free": ("keep", "blocks", "trans_blocks", "mad_blocks", "ignore_diags", "min_nnz", "min_count", "mad_max"),
     },
     "round_to_margins": {
         "arrays": {"M": M / 2.0},
