@@ -809,9 +809,9 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "uncertainty.stuart_maxwell": {"arrays": {"T": COUNTS}},
     "conformal.scores": OF_SHARES,
     "conformal.prediction_sets": OF_SHARES,
-    "conformal.threshold": {  # weights are an alternative to y
-        "arrays": {"sample_weight": None, "new_weight": None},
-        "free": ("sample_weight", "new_weight"),
+    "conformal.threshold": {  # weights are an alternative to y; groups leave cells without scores
+        "arrays": {"groups": None, "sample_weight": None, "new_weight": None},
+        "free": ("groups", "sample_weight", "new_weight"),
     },
     "conformal.score_histogram": {"batch": ("s",), "wrong": {"bins": integers(1, most=2**28)}},
     "display.CcmDisplay.from_sets": {"wrong": {"index": integers(0, most=1)}},
