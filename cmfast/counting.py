@@ -29,6 +29,7 @@ def confusion_matrix(
     *,
     n_classes: int | None = ...,
     labels: DeviceT | None = ...,
+    other: bool = ...,
     sample_weight: DeviceT | None = ...,
     groups: DeviceT | None = ...,
     n_groups: int | None = ...,
@@ -47,6 +48,7 @@ def confusion_matrix(
     *,
     n_classes: int | None = ...,
     labels: ArrayLike | None = ...,
+    other: bool = ...,
     sample_weight: None = ...,
     groups: ArrayLike | None = ...,
     n_groups: int | None = ...,
@@ -65,6 +67,7 @@ def confusion_matrix(
     *,
     n_classes: int | None = ...,
     labels: ArrayLike | None = ...,
+    other: bool = ...,
     sample_weight: ArrayLike | None = ...,
     groups: ArrayLike | None = ...,
     n_groups: int | None = ...,
@@ -83,6 +86,7 @@ def confusion_matrix(
     *,
     n_classes: int | None = ...,
     labels: ArrayLike | None = ...,
+    other: bool = ...,
     sample_weight: ArrayLike | None = ...,
     groups: ArrayLike | None = ...,
     n_groups: int | None = ...,
@@ -101,6 +105,7 @@ def confusion_matrix(
     *,
     n_classes: int | None = ...,
     labels: ArrayLike | None = ...,
+    other: bool = ...,
     sample_weight: ArrayLike | None = ...,
     groups: ArrayLike | None = ...,
     n_groups: int | None = ...,
@@ -121,6 +126,7 @@ def confusion_matrix(
     y_pred: str,
     n_classes: int | None = ...,
     labels: ArrayLike | None = ...,
+    other: bool = ...,
     sample_weight: str | None = ...,
     groups: str | None = ...,
     n_groups: int | None = ...,
@@ -141,6 +147,7 @@ def confusion_matrix(
     *,
     n_classes: int | None = None,
     labels: Array | None = None,
+    other: bool = False,
     sample_weight: Array | None = None,
     groups: Array | None = None,
     n_groups: int | None = None,
@@ -165,6 +172,8 @@ def confusion_matrix(
         Labels in the order of the rows and columns. Samples with any other label are left out. Default, without
         `n_classes`: the labels that occur in `y_true` or `y_pred`, sorted, or in the order of an ordered categorical
         (pandas), Enum (polars) or ordered dictionary (Arrow).
+    other : bool
+        Add a last row and column, called "other" where results have names, for all labels that are not in `labels`.
     sample_weight : array, shape (..., n), optional
         Weight that each sample adds to its cell; default 1. Any finite number; integers are summed as integers.
     groups : array of int or str, shape (..., n), optional
@@ -193,15 +202,17 @@ def confusion_matrix(
     Returns
     -------
     array, shape (..., C, C), or (..., G, C, C) with `groups`
-        Rows are true classes, columns predictions. int64 and exact without weights and with integer weights, else
-        float64; with `normalize`, the result of :func:`cmfast.normalize`. Library and device of `y_true`.
+        Rows are true classes, columns predictions; with `other` one more of each. int64 and exact without weights and
+        with integer weights, else float64; with `normalize`, the result of :func:`cmfast.normalize`. Library and device
+        of `y_true`.
 
     Raises
     ------
     TypeError, ValueError
         Arrays of two libraries or devices; labels that are neither integers nor strings, or of two kinds; missing
         values; tables instead of columns; ordered categories that contradict each other; shapes that do not agree; ids
-        outside ``0, ..., n_classes - 1`` or ``0, ..., n_groups - 1`` (the message gives their number and the first).
+        outside ``0, ..., n_classes - 1`` or ``0, ..., n_groups - 1`` (the message gives their number and the first);
+        `other` without `labels`.
 
     Warns
     -----
@@ -251,6 +262,14 @@ def confusion_matrix(
     array([[1, 1],
            [0, 1]])
     >>> cmfast.confusion_matrix(
+    ...     ["cat", "dog", "owl"],
+    ...     ["cat", "cat", "emu"],
+    ...     labels=["cat"],
+    ...     other=True,
+    ... )
+    array([[1, 0],
+           [1, 1]])
+    >>> cmfast.confusion_matrix(
     ...     [0, 1, 1, 0], [0, 1, 0, 0], n_classes=2, groups=[0, 0, 1, 1]
     ... ).shape
     (2, 2, 2)
@@ -259,6 +278,9 @@ def confusion_matrix(
     num_threads = validate.num_threads(num_threads)
     if normalize is not None:
         validate.choice("normalize", normalize, METHODS)
+    validate.flag("other", other)
+    if other and labels is None:
+        validate.refuse("labels", "given with other=True", "None")
     if n_classes is not None:
         n_classes = validate.count("n_classes", n_classes)
         if 8 * n_classes**2 > validate.LARGEST_INT64 and sparse is not True:
@@ -279,7 +301,7 @@ def confusion_matrix(
     arrays = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "groups": groups}
     if lazy.are_lazy(*arrays.values()):
         known = {"n_classes": n_classes, "labels": labels, "n_groups": n_groups, "ignore_index": ignore_index}
-        known |= {"sample_axes": sample_axes, "whole_floats": whole_floats, "sparse": sparse}
+        known |= {"other": other, "sample_axes": sample_axes, "whole_floats": whole_floats, "sparse": sparse}
         shares = None if normalize is None else partial(_normalize, method=normalize, on_failure=on_failure)
         return dask_counting.count_blocks(
             confusion_matrix, arrays, on_failure, {**known, "num_threads": num_threads}, shares
@@ -318,7 +340,11 @@ def confusion_matrix(
     list_true_labels = partial(_labels.list_true_labels, adopted)
     options: dict[str, Any] = {"n_groups": n_groups, "num_threads": num_threads}
     found = order = None
-    if isinstance(adopted.y_true, _text_codes.Coded):
+    if other:
+        _labels.refuse_other(listed)
+        adopted, ignored, order = _labels.number_with_rest(adopted, listed, ignored, num_threads)
+        n_classes, names = len(order), None
+    elif isinstance(adopted.y_true, _text_codes.Coded):
         if not sparse:
             found = _labels.count_codes(adopted, ignored, **options)
         if found is None:
@@ -330,7 +356,7 @@ def confusion_matrix(
     if sparse:
         matrix = _sparse(adopted._replace(listed=names), n_classes, ignored, on_failure)
         if doubtful:
-            _labels.warn_if_none_occurs(matrix, listed, list_true_labels)
+            _labels.warn_if_none_occurs(matrix, listed, list_true_labels, other=other)
         return matrix
     if found is not None:
         matrix, order = found
@@ -346,14 +372,16 @@ def confusion_matrix(
         if outside is not None:
             _labels.refuse_outside(*outside)
     if doubtful:
-        _labels.warn_if_none_occurs(matrix, listed, list_true_labels)
+        _labels.warn_if_none_occurs(matrix, listed, list_true_labels, other=other)
     others = [y for y in (y_true, y_pred) if type(y) not in _labels.PLAIN]
     named = next((adapter(y) for y in others if adapter(y).names_axes), None)
     if named is not None:
         classes = names if order is None else order
         if classes is None:
             classes = range(n_classes) if n_classes is not None else _labels.list_occurring(adopted, ignored)
-        matrix = named.name_classes(matrix, (y_true, y_pred), axes=sample_axes, classes=list(classes), groups=called)
+        matrix = named.name_classes(
+            matrix, (y_true, y_pred), axes=sample_axes, classes=classes if other else list(classes), groups=called
+        )
     why = None
     if adopted.weight is not None:
         why = partial(

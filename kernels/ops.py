@@ -145,6 +145,10 @@ OPS: dict[str, Op] = {
     "row_draws": Op("conformal.scores", "(n,C)->(n)", BOTH),
     "scores": Op("conformal.scores", "(n,C),(n),(n)->(n),(n)", BOTH),
     "threshold": Op("conformal.thresholds", "(n),(n)->(A),(g),(n)", BOTH),
+    # Scores, their weights and those of new rows; one threshold for each alpha and new row.
+    "weighted_threshold": Op("conformal.thresholds", "(n),(n),(m)->(A,m),(m)"),
+    # Scores, their classes, and scores of new rows.
+    "p_values": Op("conformal.p_values", "(n),(n),(m,C)->(m,C),(C),(n)"),
     "score_histogram": Op("conformal.thresholds", "(n)->(k)", BOTH, merge="sum"),
     "prediction_sets": Op("conformal.sets", "(n,C),(A,g,k),(n),(n)->(A,n,w),(A,n),(n)", BOTH),
     "set_coverage": Op("conformal.sets", "(A,n,w),(n)->(A,s),(A,s),(n)", BOTH, merge="sum"),

@@ -17,6 +17,12 @@ def library_name(option: str, frame: Any) -> str:
     return found
 
 
+def to_native(x: Any) -> Any:
+    """Return the table that a DataFrame or LazyFrame of narwhals wraps; anything else unchanged."""
+    is_wrapped = type(x).__module__.partition(".")[0] == "narwhals" and hasattr(x, "to_native")
+    return x.to_native() if is_wrapped else x
+
+
 def read_table(option: str, frame: Any) -> Any:
     """Return `frame`, collected as by :func:`collect_table`; raise TypeError for anything but a table."""
     frame = collect_table(frame)
@@ -27,8 +33,10 @@ def read_table(option: str, frame: Any) -> Any:
 def collect_table(x: Any) -> Any:
     """Return the table that a lazy table or a stream of Arrow holds; anything else unchanged.
 
-    Lazy tables are those of polars. Streams, such as relations of DuckDB, become a Table of Arrow.
+    Lazy tables are those of polars. Streams, such as relations of DuckDB, become a Table of Arrow. Tables of narwhals
+    are those that they wrap.
     """
+    x = to_native(x)
     if _columns.library_name(x) is None and is_table(x):
         return x.collect()
     of_columns = type(x).__module__.partition(".")[0] in ("pandas", "polars", "pyarrow")  # columns are streams, too
@@ -59,6 +67,7 @@ def is_lazy_table(x: Any) -> bool:
 
 def holds_columns(x: Any) -> bool:
     """Whether `x` is a table, a lazy one, or an object that exports a stream of Arrow."""
+    x = to_native(x)
     return is_table(x) or is_dask_frame(x) or hasattr(type(x), "__arrow_c_stream__")
 
 
@@ -88,6 +97,21 @@ def index_levels(series: Any, names: list[str]) -> list[Any] | None:
     index = series.index
     known = names if sorted(map(str, index.names)) == sorted(names) else range(index.nlevels)
     return [index.get_level_values(level) for level in known]
+
+
+def list_index_names(x: Any) -> list[Any] | None:
+    """Return the names of the index levels of a Series of pandas; None for anything else."""
+    pd = find_loaded_module("pandas")
+    return list(x.index.names) if pd is not None and isinstance(x, pd.Series) else None
+
+
+def read_index(values: Any, coords: Any) -> tuple[Any, Any]:
+    """Return values and coordinates, an index of pandas as a table of its levels; a Series loses its own index."""
+    pd = find_loaded_module("pandas")
+    if pd is None or not isinstance(coords, pd.Index):
+        return values, coords
+    is_series = isinstance(values, pd.Series)
+    return values.reset_index(drop=True) if is_series else values, coords.to_frame(index=False)
 
 
 def column_names(frame: Any) -> list[Any]:

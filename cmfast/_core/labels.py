@@ -28,6 +28,7 @@ MOST_GAPLESS_CELLS = 1 << 16  # class sums up to which integers are taken for 0,
 FEW_SAMPLES = 1 << 10  # read to tell whether integers are far apart; with fewer samples it does not matter
 LEAST_INDICATED_SAMPLES, MOST_INDICATORS = 10, 64  # rows and columns of 0/1 arrays that look like multilabel indicators
 NAMES = ("y_true", "y_pred")
+OTHER = "other"  # name of the last row and column, of all labels that are not listed
 PLAIN = (np.ndarray, list, tuple)  # types without columns, categories or row names
 
 
@@ -136,13 +137,20 @@ def find_text(arrays: dict[str, Any]) -> dict[str, np.dtype[Any]]:
     return {name: dtype for name, dtype in dtypes.items() if dtype.kind in TEXT_KINDS}
 
 
-def warn_if_none_occurs(M: Any, listed: Any, occurring: Callable[[], Iterable[Any]]) -> None:
-    """Warn if the counts of some samples are all zero and no listed label is one of those `occurring` in the truth."""
-    if caller.is_task() or not adapter(M).has_values(M) or (M.nnz if is_sparse(M) else adapter(M).any(M)):
+def warn_if_none_occurs(M: Any, listed: Any, occurring: Callable[[], Iterable[Any]], *, other: bool = False) -> None:
+    """Warn if the counts of some samples are all zero and no listed label is one of those `occurring` in the truth.
+
+    With `other`, only the rows of the listed labels matter.
+    """
+    if caller.is_task() or not adapter(M).has_values(M):
+        return
+    if other:
+        M = M[:-1] if is_sparse(M) else adapter(M).evaluate(lambda M: M[..., :-1, :], M)
+    if M.nnz if is_sparse(M) else adapter(M).any(M):
         return
     if set(listed).isdisjoint(occurring()):
-        known = validate.format_value(list(listed))
-        failures.warn_diagnostic(f"every sample was left out, as none of labels={known} is in y_true")
+        known, what = validate.format_value(list(listed)), "is in the row of the rest" if other else "was left out"
+        failures.warn_diagnostic(f"every sample {what}, as none of labels={known} is in y_true")
 
 
 def encode_text(y_true: Any, y_pred: Any) -> tuple[np.ndarray, np.ndarray, tuple[Any, ...]] | None:
@@ -245,6 +253,12 @@ def check_listed(names: Any, n_classes: int | None, kind: str) -> list[Any]:
     if times > 1:
         validate.refuse("labels", "unique", f"{value!r:.40} {times} times")
     return values
+
+
+def refuse_other(listed: Iterable[Any]) -> None:
+    """Raise ValueError if a listed label has the name of the row and column of all others."""
+    if OTHER in listed:
+        validate.refuse("labels", f"without {OTHER!r}, the name of the last row with other=True", repr(OTHER))
 
 
 def list_values(names: Any) -> list[Any]:
@@ -464,6 +478,39 @@ def match_labels(samples: Labels, ignored: str | bytes | int | None) -> tuple[La
     first, second = _text_codes.match_labels(order, y_true, y_pred)
     truth = first if seen is None else np.where(seen, first, NO_POSITION)
     return samples._replace(y_true=truth, y_pred=second), order
+
+
+def number_with_rest(
+    samples: Labels, listed: list[Any], ignored: str | bytes | int | None, num_threads: int | None
+) -> tuple[Labels, int | None, Any]:
+    """Convert labels to positions in `listed`, and to the position after the last one for all others.
+
+    Returns the samples, which truth to ignore (NO_POSITION, or None), and the names of all positions.
+    """
+    rest, found = len(listed), []
+    for y, gone in ((samples.y_true, ignored), (samples.y_pred, None)):
+        if isinstance(y, _text_codes.Coded):
+            index = {name: k for k, name in enumerate(listed)}
+            table = [NO_POSITION if gone is not None and name == gone else index.get(name, rest) for name in y.names]
+            found.append(read_only(np.array(table, np.int64)[y.codes]))
+            continue
+        bare = adapter(y).unwrap(y)
+        positions = encode_positions(bare, listed, num_threads=num_threads)
+        mark = partial(_mark_rest, rest, gone)
+        found.append(adapter(y).rewrap(adapter(bare).evaluate(mark, bare, positions), y))
+    order: Any = [*listed, OTHER]
+    is_text = isinstance(listed[0], str)
+    labels = samples._replace(y_true=found[0], y_pred=found[1])
+    return labels, None if ignored is None else NO_POSITION, order if is_text else np.array(order, object)
+
+
+def _mark_rest(rest: int, ignored: Any, y: Any, positions: Any) -> Any:
+    """Return positions with `rest` where there was none, and none where the label `y` is `ignored`."""
+    out = positions + 0
+    out[positions == NO_POSITION] = rest
+    if ignored is not None:
+        out[y == ignored] = NO_POSITION
+    return out
 
 
 def list_occurring(samples: Labels, ignored: int | None, num_threads: int | None = None) -> list[int]:

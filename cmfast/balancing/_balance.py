@@ -1,6 +1,6 @@
 """Balance a symmetric sparse matrix: one weight per bin such that all rows have given sums."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -15,7 +15,8 @@ from cmfast.balancing._result import BalanceResult
 
 Symmetric = Literal[False, "upper"]
 MOST_MATRIX_BINS = 2**31 - 1
-ACCEPTED_MATRICES = "a scipy.sparse matrix, an array of shape (n, n) or (rows, columns, values, n)"
+PARTS = ("rows", "columns", "values")
+ACCEPTED_MATRICES = "a scipy.sparse matrix, an array of shape (n, n), (rows, columns, values, n) or (chunks, n)"
 
 
 @explain_options
@@ -27,6 +28,7 @@ def balance(
     symmetric: Symmetric = False,
     keep: Array = None,
     blocks: Sequence[int] | None = None,
+    trans_blocks: Sequence[int] | None = None,
     mad_blocks: Sequence[int] | None = None,
     ignore_diags: int = 0,
     min_nnz: int = 0,
@@ -45,8 +47,9 @@ def balance(
 
     Parameters
     ----------
-    A : scipy.sparse matrix or array, array of shape (n, n), or (rows, columns, values, n)
-        Nonnegative. Duplicate pixels are added up, explicit zeros are ignored.
+    A : scipy.sparse matrix or array, array of shape (n, n), (rows, columns, values, n), or (chunks, n)
+        Nonnegative. Duplicate pixels are added up, explicit zeros are ignored. `chunks` yields tuples
+        ``(rows, columns, values)`` of pixels on the host, such as parts of a file; those to ignore are not kept.
     sums : float or array, shape (n,), optional
         Wanted row sums, positive; default: one.
     symmetric : {False, "upper"}
@@ -57,6 +60,9 @@ def balance(
     blocks : sequence of int, optional
         Offsets of diagonal blocks, from 0 to n, such as chromosome offsets. Each block is balanced separately, with its
         own status; pixels between blocks are ignored.
+    trans_blocks : sequence of int, optional
+        Offsets of diagonal blocks, such as chromosome offsets, whose own pixels are ignored: only pixels between blocks
+        count. Not together with `blocks`.
     mad_blocks : sequence of int, optional
         Offsets of blocks whose sums are divided by their median before `mad_max` applies; default: `blocks`.
     ignore_diags : int
@@ -97,8 +103,8 @@ def balance(
     Notes
     -----
     Bins are filtered in the order and by the rules of cooler: `min_nnz`, `min_count`, `mad_max`, `keep`, on sums of all
-    pixels except those of `ignore_diags` and between `blocks`. Then bins without pixels are left out. Diagonal pixels
-    count once.
+    pixels except those of `ignore_diags`, between `blocks` and within `trans_blocks`. Then bins without pixels are left
+    out. Diagonal pixels count once.
 
     Bad values: a block that cannot be balanced gets NaN and a code in `status`, is reported as `on_failure` says, and
     does not affect others. INVALID, for all blocks: a value that is NaN, infinite or negative, a sum that is not
@@ -154,7 +160,9 @@ def balance(
         "max_iter": max_iter,
         "judge": _decide_support,
     }
-    arrays, n = _adopt_pixels(A, sums, keep)
+    if blocks is not None and trans_blocks is not None:
+        validate.refuse("trans_blocks", "None with blocks, between which no pixels count", "offsets")
+    arrays, n = _adopt_pixels(A, sums, keep, trans_blocks)
     options |= {
         "n": n,
         "blocks": _validate_offsets("blocks", blocks, n),
@@ -172,8 +180,8 @@ def balance(
     return result
 
 
-def _adopt_pixels(A: Any, sums: Any, keep: Any) -> tuple[dict[str, Any], int]:
-    """Validate the arguments; return the arrays in one library, and the number of bins."""
+def _adopt_pixels(A: Any, sums: Any, keep: Any, trans_blocks: Any) -> tuple[dict[str, Any], int]:
+    """Validate the arguments; return the arrays in one library without ignored pixels, and the number of bins."""
     if sparse.is_sparse(A):
         if len(A.shape) != 2 or A.shape[0] != A.shape[1]:
             validate.refuse("A", "square, of shape (n, n)", f"shape {tuple(A.shape)}")
@@ -182,6 +190,9 @@ def _adopt_pixels(A: Any, sums: Any, keep: Any) -> tuple[dict[str, Any], int]:
     elif isinstance(A, tuple) and len(A) == 4:
         rows, columns, values, n = A
         n = validate.count("n of A", n, least=0, most=MOST_MATRIX_BINS)
+    elif isinstance(A, tuple) and len(A) == 2 and isinstance(A[0], Iterable) and not hasattr(A[0], "shape"):
+        n = validate.count("n of A", A[1], least=0, most=MOST_MATRIX_BINS)
+        rows, columns, values = _join_chunks(A[0], _number_blocks(trans_blocks, n))
     elif hasattr(A, "shape") or isinstance(A, list):
         rows, columns, values, n = _list_pixels(A)
     else:
@@ -200,7 +211,50 @@ def _adopt_pixels(A: Any, sums: Any, keep: Any) -> tuple[dict[str, Any], int]:
     if one is not None:
         arrays["sums"] = adapter(arrays["values"]).send(np.full(n, one), arrays["values"])
     _check_arrays(arrays, n)
+    of_bin = _number_blocks(trans_blocks, n)
+    if of_bin is not None:
+        bare = [adapter(x).unwrap(x) for x in adopted[:3]]
+        sent = adapter(bare[2]).send(of_bin, bare[2])
+        arrays |= dict(zip(names, adapter(bare[2]).evaluate(_select_trans, *bare, sent), strict=False))
     return arrays, n
+
+
+def _number_blocks(offsets: Any, n: int) -> np.ndarray | None:
+    """Return the number of the block of each bin; None without offsets, or bins."""
+    found = _validate_offsets("trans_blocks", offsets, n)
+    return None if found is None or not n else np.repeat(np.arange(len(found) - 1), np.diff(found))
+
+
+def _select_trans(rows: Any, columns: Any, values: Any, of_bin: Any) -> tuple[Any, Any, Any]:
+    """Return the pixels between two blocks, and those with an invalid bin, which are reported later."""
+    i, j = (adapter(x).cast(x, np.int64) for x in (rows, columns))
+    is_valid = (i >= 0) & (i < len(of_bin)) & (j >= 0) & (j < len(of_bin))
+    counts = ~is_valid | (of_bin[i * is_valid] != of_bin[j * is_valid])
+    return rows[counts], columns[counts], values[counts]
+
+
+def _join_chunks(chunks: Iterable[Any], of_bin: np.ndarray | None) -> tuple[Any, Any, Any]:
+    """Return the pixels of all chunks, without those within a block; in order."""
+    parts: list[tuple[Any, ...]] = []
+    for k, chunk in enumerate(chunks):
+        name = f"chunk {k} of A"
+        if not isinstance(chunk, tuple | list) or len(chunk) != 3:
+            validate.refuse(name, "a tuple (rows, columns, values)", type(chunk).__name__, TypeError)
+        given = (validate.type_empty_labels(x) for x in chunk[:2])
+        pixels = dispatch.adopt(**dict(zip((f"{part} of {name}" for part in PARTS), (*given, chunk[2]), strict=True)))
+        if not all(adapter(x).is_on_host(x) for x in pixels):
+            validate.refuse(name, "on the host", f"on {adapter(pixels[0]).device(pixels[0])}", TypeError)
+        rows, columns, values = (adapter(x).to_host(x) for x in pixels)
+        validate.integer(**{f"{PARTS[0]} of {name}": rows, f"{PARTS[1]} of {name}": columns})
+        validate.real(**{f"{PARTS[2]} of {name}": values})
+        if rows.ndim != 1 or not rows.shape == columns.shape == values.shape:
+            shapes = ", ".join(str(x.shape) for x in (rows, columns, values))
+            validate.refuse(name, "of three arrays of shape (pixels,)", f"shapes {shapes}")
+        parts.append((rows, columns, values) if of_bin is None else _select_trans(rows, columns, values, of_bin))
+    if not parts:
+        return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
+    rows, columns, values = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return rows, columns, values
 
 
 def _list_pixels(A: Array) -> tuple[Any, Any, Any, int]:

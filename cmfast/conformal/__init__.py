@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from cmfast._core.usual_names import make_missing_name_error
 from cmfast.conformal._coverage import CoverageCounts, coverage_confusion
 from cmfast.conformal._histogram import ScoreHistogram, score_histogram
+from cmfast.conformal._p_values import p_values
 from cmfast.conformal._prediction_sets import prediction_sets
 from cmfast.conformal._scores import scores
 from cmfast.conformal._set_correlation import CcmCounts, ccm, rank_clients
@@ -16,6 +17,7 @@ __all__ = [
     "ScoreHistogram",
     "ccm",
     "coverage_confusion",
+    "p_values",
     "prediction_sets",
     "rank_clients",
     "score_histogram",

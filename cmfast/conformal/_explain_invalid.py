@@ -32,10 +32,29 @@ def explain_invalid_label(name: str, labels: Any, number: int, index: tuple[int,
     return f"{label} at {name}{bad_values.format_index(index)} is {which}"
 
 
-def explain_missing_scores(name: str, index: tuple[int, ...]) -> str:
-    """Return a text that names the class or group without scores."""
-    kind = "class" if name == "y" else "group"
-    return f"{kind} {index[-1]} has no scores, so its threshold is infinity"
+def explain_invalid_labels(given: list[tuple[str, Any, int]], index: tuple[int, ...]) -> str:
+    """Return the text of :func:`explain_invalid_label` for the first invalid one of several arrays of labels."""
+    found = (explain_invalid_label(name, labels, number, index) for name, labels, number in given)
+    return next(filter(None, found), "")
+
+
+def explain_missing_scores(sizes: list[str], index: tuple[int, ...]) -> str:
+    """Return a text that names the class, the group or both without scores."""
+    kinds = ["group" if size == "n_groups" else "class" for size in sizes]
+    places = zip(kinds, index[-len(kinds) :], strict=True)
+    which = " of ".join(f"{kind} {place}" for kind, place in reversed(list(places)))
+    return f"{which} has no scores, so its threshold is infinity"
+
+
+def explain_invalid_weight(weight: Any, new_weight: Any, index: tuple[int, ...]) -> str:
+    """Return a text that names the first invalid weight for the new row at `index`."""
+    for name, array, place in (("new_weight", new_weight, index), ("sample_weight", weight, index[:-1])):
+        row = np.atleast_1d(adapter(array).entry(array, place))
+        wrong = ~((row >= 0) & (row < np.inf))
+        if wrong.any():
+            at = place if name == "new_weight" else (*place, int(np.argmax(wrong)))
+            return f"{row[wrong][0]:.6g} at {name}{bad_values.format_index(at)} is not a weight"
+    return ""
 
 
 def _find_invalid_probability(row: np.ndarray, index: tuple[int, ...]) -> str:

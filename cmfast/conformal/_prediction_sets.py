@@ -333,15 +333,16 @@ def prediction_sets(
     ----------
     P : array, shape (..., n, C)
         Probabilities as the model returns them.
-    q : array, shape (..., A), (..., A, C) or (..., A, G)
-        Thresholds from :func:`threshold`: for all classes, per class, or per group. All batch axes of `P` must be
-        present; those of length 1 are broadcast. One threshold alone, as ``q[0]``, is an array of one.
+    q : array, shape (..., A), (..., A, C), (..., A, G) or (..., A, G, C)
+        Thresholds from :func:`threshold`: for all classes, per class, per group, or per group and class. All batch axes
+        of `P` must be present; those of length 1 are broadcast. One threshold alone, as ``q[0]``, is an array of one;
+        ``q[0]`` of thresholds per class or group would be taken for several alphas: write ``q[:1]``.
     labels : sequence of C labels, optional
         The class of each column of `P`, such as ``model.classes_``, which the sets then know.
     method, randomised, u, rng, lam, k_reg
         As for :func:`scores`: the same as in the calibration, including the seed; `u` has one value per new row.
     groups : array of int, shape (..., n), optional
-        The group of every row, if thresholds are per group.
+        The group of every row, if thresholds are per group; ``numpy.arange(n)`` if there is one for each row.
     empty : {"allow", "top1"}
         Rule for empty sets. They are valid: with U = 0 they occur for rows whose largest probability exceeds the
         threshold. "top1" puts the most probable label into them: coverage can only rise, its upper bound is lost, and
@@ -436,7 +437,8 @@ def _make_sets(
     validate.integer(groups=groups)
     _options.check_per_row("groups", groups, rows)
     n_classes = dispatch.shape_of(P)[-1]
-    limits = _shape_thresholds(_add_alpha_axis(q, rows), rows, n_classes, groups is not None)
+    by_group = groups is not None
+    limits = _shape_thresholds(_add_alpha_axis(q, rows), rows, n_classes, by_group=by_group)
     shares = _options.make_row_shares(u, rng, rule, P, rows, num_threads)
     packed, sizes, status = dispatch.call(
         "prediction_sets", P, limits, shares, groups, empty=empty, num_threads=num_threads, **rule.options()
@@ -455,7 +457,7 @@ def _make_sets_lazily(
     if lazy.are_lazy(P):
         q = lazy.dask().da.asarray(q)
     q = _add_alpha_axis(q, rows)
-    _shape_thresholds(q, rows, n_classes, groups is not None)
+    _shape_thresholds(q, rows, n_classes, by_group=groups is not None)
     q = q[(slice(None),) * n_batch + (np.newaxis,)]
     core = "A" * (len(dispatch.shape_of(q)) - len(rows))
     found = lazy.dask().map_blocks(
@@ -478,19 +480,18 @@ def _add_alpha_axis(q: Any, rows: tuple[int, ...]) -> Any:
     return adapter(q).reshape(q, (1,)) if dispatch.shape_of(q) == () and len(rows) == 1 else q
 
 
-def _shape_thresholds(q: Any, rows: tuple[int, ...], n_classes: int, by_group: bool) -> Any:
+def _shape_thresholds(q: Any, rows: tuple[int, ...], n_classes: int, *, by_group: bool) -> Any:
     """Validate thresholds; return them in the shape (batch, alpha, group, 1 or class)."""
     validate.real(q=q)
     q = adapter(q).unwrap(q)
     shape, batch = dispatch.shape_of(q), rows[:-1]
-    wanted = "(..., A, G)" if by_group else f"(..., A) or (..., A, {n_classes})"
-    core = len(shape) - len(batch)
-    by_class = core == 2 and not by_group
-    fits = core == 2 if by_group else core == 1 or (core == 2 and shape[-1] == n_classes)
-    first = shape[: len(batch)]
-    broadcast = all(k in (1, m) for k, m in zip(first, batch, strict=False))
-    if not (fits and broadcast and (len(shape) > len(batch) and shape[len(batch)])):
+    groups = ", G" if by_group else ""
+    wanted = f"(..., A{groups}) or (..., A{groups}, {n_classes})"
+    core = shape[len(batch) :]
+    by_class = len(core) == 2 + by_group
+    fits = len(core) == 1 + by_group or (by_class and core[-1] == n_classes)
+    broadcast = all(k in (1, m) for k, m in zip(shape, batch, strict=False))
+    if not (fits and broadcast and core[0]):
         validate.refuse("q", f"of shape {wanted}, with the batch axes {batch} of P", f"shape {shape}")
-    *outer, alphas = shape[: len(batch) + 1]
-    core_shape = (1, shape[-1]) if by_class else (shape[-1] if by_group else 1, 1)
-    return adapter(q).reshape(q, (*outer, alphas, *core_shape))
+    core_shape = (core[1] if by_group else 1, n_classes if by_class else 1)
+    return adapter(q).reshape(q, (*shape[: len(batch) + 1], *core_shape))

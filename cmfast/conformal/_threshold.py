@@ -19,7 +19,7 @@ from cmfast.conformal import _explain_invalid
 from cmfast.kernels.shared.conformal import quantile_rank
 
 Alpha: TypeAlias = Any  # a number, Decimal or Fraction, or several
-KINDS = {"y": "classes", "groups": "groups"}
+SIZES = ("n_groups", "n_classes")
 REAL = (float, np.floating, Decimal, Fraction)
 
 
@@ -78,6 +78,8 @@ def threshold(
     n_classes: int | None = ...,
     groups: DeviceT | None = ...,
     n_groups: int | None = ...,
+    sample_weight: DeviceT | None = ...,
+    new_weight: DeviceT | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> DeviceT: ...
@@ -91,6 +93,8 @@ def threshold(
     n_classes: int | None = ...,
     groups: ArrayLike | None = ...,
     n_groups: int | None = ...,
+    sample_weight: ArrayLike | None = ...,
+    new_weight: ArrayLike | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> Floats: ...
@@ -104,6 +108,8 @@ def threshold(
     n_classes: int | None = None,
     groups: Array | None = None,
     n_groups: int | None = None,
+    sample_weight: Array | None = None,
+    new_weight: Array | None = None,
     on_failure: OnFailure = None,
     num_threads: int | None = None,
 ) -> Any:
@@ -123,24 +129,30 @@ def threshold(
     n_classes : int, optional
         Number of classes; default: the largest in `y` plus one, which synchronises the device.
     groups, n_groups : array of int, shape (..., n), and int, optional
-        The same for groups that are known for new rows too (Mondrian). Not together with `y`.
+        The same for groups that are known for new rows too (Mondrian). With `y`, one threshold per group and class.
+    sample_weight, new_weight : array, shape (..., n) and (..., m), optional
+        Weights of the calibration rows and of m new rows, for new rows of another distribution (covariate shift): the
+        ratio of its density to that of the calibration rows, up to a factor. Gives one threshold per new row, for
+        ``prediction_sets(P, q, groups=numpy.arange(m))``. On the host; not together with `y` or `groups`.
     on_failure : {"warn", "raise", "ignore"}, optional
-        What to do about classes and groups without scores, and invalid labels (see Notes).
+        What to do about classes and groups without scores, and invalid labels or weights (see Notes).
         Default: as :func:`cmfast.config` says, first "warn".
     num_threads : int, optional
         Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
     Returns
     -------
-    array of float64, shape (..., A), with `y` (..., A, C), with `groups` (..., A, G)
-        One threshold per alpha (A = 1 for a single number); never lower for a smaller alpha. Library and device of
-        `s`.
+    array of float64, shape (..., A), with `y` (..., A, C), with `groups` (..., A, G), with both (..., A, G, C)
+        With weights (..., A, m). One threshold per alpha (A = 1 for a single number); never lower for a smaller alpha.
+        Library and device of `s`.
 
     Raises
     ------
     TypeError, ValueError
         Arrays of two libraries or devices, or not real; shapes that do not agree; an alpha that is not a number above 0
-        and below 1; `y` together with `groups`.
+        and below 1; only one of the two kinds of weights, or weights together with `y` or `groups`.
+    NotImplementedError
+        Weights on a GPU.
 
     See Also
     --------
@@ -154,15 +166,22 @@ def threshold(
 
     A class or group needs at least ``1 / alpha - 1`` scores, rounded up, for a finite threshold.
 
-    Bad values: the score of an invalid label or group (INVALID) is left out; a class or group without scores
-    (ZERO_LINE) has the threshold infinity, so that it is in every set; both are reported as `on_failure` says.
-    Synchronises the device unless `on_failure` is "ignore" and the number of classes is given. Reproducible: same
-    input, same bits, for any number of threads. A Dask array with the scores of each element in one chunk gives a Dask
-    array.
+    With weights, a new row of weight v has the smallest threshold above which scores have, with v, at most the share
+    `alpha` of all weights and v. Coverage then holds under the shifted distribution if the weights are the true ratios.
+    Weights are rounded to 2^-36 of the largest calibration weight, sums of them are exact; equal weights give the
+    threshold without weights. A new weight of 2^25 times the largest or more has the threshold infinity.
+
+    Bad values: a weight that is negative, NaN or infinite (INVALID) gives the threshold infinity, to all new rows if it
+    is a calibration weight, as do calibration weights that are all 0. The score of an invalid label or group (INVALID)
+    is left out; a class or group without scores (ZERO_LINE) has the threshold infinity, so that it is in every set.
+    All are reported as `on_failure` says. Synchronises the device unless `on_failure` is "ignore" and the number of
+    classes is given. Reproducible: same input, same bits, for any number of threads. A Dask array with the scores of
+    each element in one chunk gives a Dask array.
 
     References
     ----------
-    Vovk, Gammerman, Shafer, Algorithmic learning in a random world, 2005.
+    Vovk, Gammerman, Shafer, Algorithmic learning in a random world, 2005. Tibshirani, Barber, Candes, Ramdas, Conformal
+    prediction under covariate shift, 2019 (weights).
 
     Examples
     --------
@@ -170,11 +189,31 @@ def threshold(
     >>> s = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9]
     >>> conformal.threshold(s, [0.05, 0.1, 0.7])
     array([inf, 0.9, 0.3])
-    >>> conformal.threshold(s, 0.5, y=[0, 0, 0, 0, 0, 1, 1, 1, 1])
+    >>> y = [0, 0, 0, 0, 0, 1, 1, 1, 1]
+    >>> conformal.threshold(s, 0.5, y=y)
     array([[0.3, 0.8]])
+    >>> conformal.threshold(s, 0.5, y=y, groups=[0, 1, 0, 1, 0, 1, 0, 1, 0])
+    array([[[0.3, 0.9],
+            [0.4, 0.8]]])
+    >>> conformal.threshold(
+    ...     s,
+    ...     0.3,
+    ...     sample_weight=[9, 8, 7, 6, 5, 4, 3, 2, 1],
+    ...     new_weight=[1, 9],
+    ... )
+    array([[0.5, 0.6]])
     """
     if are_lazy(s, y, groups):
         check_known(n_classes=0 if y is None else n_classes, groups=groups, n_groups=n_groups)
+    if not sample_weight is new_weight is None:
+        if not y is groups is None:
+            validate.refuse("sample_weight", "None with y or groups", "an array")
+        _refuse_unused(y, "n_classes", n_classes, "y")
+        _refuse_unused(groups, "n_groups", n_groups, "groups")
+        validate.num_threads(num_threads)
+        return _compute_weighted_thresholds(
+            s, alpha=alpha, sample_weight=sample_weight, new_weight=new_weight, on_failure=on_failure
+        )
     return _compute_thresholds(
         s, alpha=alpha, y=y, n_classes=n_classes, groups=groups, n_groups=n_groups, on_failure=on_failure,
         num_threads=num_threads,
@@ -203,27 +242,71 @@ def _compute_thresholds(
         optional=("y", "groups"), s=s, y=validate.type_empty_labels(y), groups=validate.type_empty_labels(groups)
     )
     shape = _validate_scores(s, y=y, groups=groups)
-    if y is not None and groups is not None:
-        validate.refuse("groups", "None with y", "an array")
     _refuse_unused(y, "n_classes", n_classes, "y")
     _refuse_unused(groups, "n_groups", n_groups, "groups")
-    labels, requested, name = (groups, n_groups, "groups") if y is None else (y, n_classes, "y")
-    n = shape[-1]
-    number = 1 if labels is None else _count_labels(name, labels, requested)
-    wanted = compute_ranks(alphas, range(n, n + 1) if labels is None else range(n + 1))
+    sizes: dict[str, int] = {}
+    if groups is not None:
+        sizes["n_groups"] = _count_labels("groups", groups, n_groups)
+    if y is not None:
+        sizes["n_classes"] = _count_labels("y", y, n_classes)
+    number, n = math.prod(sizes.values()), shape[-1]
+    wanted = compute_ranks(alphas, range(n + 1) if sizes else range(n, n + 1))
     options = {"ranks": wanted, "turn": order_alphas(alphas), "num_threads": num_threads}
-    sizes = {"n_classes" if name == "y" else "n_groups": number}
     with validate.explain_memory_error(8 * number * len(alphas) * math.prod(shape[:-1]), **sizes):
+        labels = y if groups is None else groups
+        if len(sizes) == 2:
+            one = adapter(adapter(y).unwrap(y))
+            labels = one.evaluate(partial(_number_cells, **sizes), *(one.unwrap(x) for x in (groups, y)))
         found, status, scored = dispatch.call("threshold", s, labels, n_groups=number, **options)
-    if labels is None:
+    if not sizes:
         return found[..., 0]
-    unlabelled, unscored = (
-        partial(_explain_invalid.explain_invalid_label, name, labels, number),
-        partial(_explain_invalid.explain_missing_scores, name),
+    given = {"groups": groups, "y": y}
+    wrong = [(name, x, sizes[size]) for (name, x), size in zip(given.items(), SIZES, strict=True) if x is not None]
+    unscored = partial(_explain_invalid.explain_missing_scores, list(sizes))
+    if len(sizes) == 2:
+        found, status = (adapter(x).reshape(x, (*dispatch.shape_of(x)[:-1], *sizes.values())) for x in (found, status))
+    kinds = "cells of group and class" if len(sizes) == 2 else "groups" if y is None else "classes"
+    failures.report(
+        scored, on_failure, failed="scores left out", why=partial(_explain_invalid.explain_invalid_labels, wrong)
     )
-    failures.report(scored, on_failure, failed="scores left out", why=unlabelled)
-    failures.report(status, on_failure, failed=f"{KINDS[name]} without a threshold of their own", why=unscored)
+    failures.report(status, on_failure, failed=f"{kinds} without a threshold of their own", why=unscored)
     return found
+
+
+@accept_dask_arrays(s="n", sample_weight="n", new_weight="m")
+def _compute_weighted_thresholds(
+    s: Array, *, alpha: Alpha, sample_weight: Array | None, new_weight: Array | None, on_failure: OnFailure
+) -> Any:
+    """Validate weights, compute one threshold per new row and report rows without one."""
+    alphas = parse_alphas(alpha)
+    on_failure = validate.on_failure(on_failure)
+    given = {"sample_weight": sample_weight, "new_weight": new_weight}
+    missing = next((name for name, x in given.items() if x is None), None)
+    if missing is not None:
+        other = next(name for name in given if name != missing)
+        validate.refuse(missing, f"given with {other}, as a new row has a weight, too", "None")
+    s, weight, new_weight = dispatch.adopt(s=s, sample_weight=sample_weight, new_weight=new_weight)
+    given = {"sample_weight": weight, "new_weight": new_weight}
+    shape = _validate_scores(s)
+    validate.real(**given)
+    if dispatch.shape_of(weight) != shape:
+        validate.refuse("sample_weight", f"of shape {shape}, one per score", f"shape {dispatch.shape_of(weight)}")
+    rows = dispatch.shape_of(new_weight)
+    if len(rows) != len(shape) or rows[:-1] != shape[:-1]:
+        validate.refuse("new_weight", f"of shape (..., m), with the batch axes {shape[:-1]} of s", f"shape {rows}")
+    bare = [adapter(x).unwrap(x) for x in (s, weight, new_weight)]
+    pairs = [alpha.as_integer_ratio() for alpha in alphas]
+    found, status = dispatch.call("weighted_threshold", *bare, alphas=pairs)
+    why = partial(_explain_invalid.explain_invalid_weight, weight, new_weight)
+    failures.report(status, on_failure, failed="new rows without a threshold", why=why)
+    return found
+
+
+def _number_cells(groups: Any, y: Any, *, n_groups: int, n_classes: int) -> Any:
+    """Return the position of each pair in a table of groups by classes, -1 if one of them is invalid."""
+    g, c = (adapter(x).cast(x, np.int64) for x in (groups, y))
+    is_valid = (g >= 0) & (g < n_groups) & (c >= 0) & (c < n_classes)
+    return (g * n_classes + c + 1) * is_valid - 1
 
 
 def _validate_scores(s: Any, **labels: Any) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from cmfast._core import labels as _labels
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, Ignored
 from cmfast.confusion_counts import _groups, _label_codes
-from cmfast.confusion_counts._label_axis import CATEGORIES, FOUND, IDS, LABELS, Axis, are_comparable, get_kind
+from cmfast.confusion_counts._label_axis import CATEGORIES, FOUND, IDS, LABELS, OTHER, Axis, are_comparable, get_kind
 from cmfast.confusion_counts._state import UNKNOWN, CountsState
 from cmfast.metrics import _plan
 from cmfast.metrics._evaluate import get_ordered_sums
@@ -29,8 +29,14 @@ class _NumberedSamples(NamedTuple):
     shape: tuple[int, ...]
 
 
-def resolve_classes(labels: Array | None, n_classes: int | None, *, dates: bool = False) -> Axis:
-    """Return the axis declared by `labels` or `n_classes`, or an empty one whose labels are inferred later."""
+def resolve_classes(labels: Array | None, n_classes: int | None, *, dates: bool = False, other: bool = False) -> Axis:
+    """Return the axis declared by `labels` or `n_classes`, or an empty one whose labels are inferred later.
+
+    With `other`, it has a last class for all labels that are not listed.
+    """
+    validate.flag("other", other)
+    if other and labels is None:
+        validate.refuse("labels", "given with other=True", "None")
     if n_classes is not None:
         n = validate.count("n_classes", n_classes)
         if labels is not None:
@@ -47,6 +53,9 @@ def resolve_classes(labels: Array | None, n_classes: int | None, *, dates: bool 
     if len(set(names)) < len(names):
         twice = next(name for k, name in enumerate(names) if name in names[:k])
         validate.refuse("labels", "unique", f"{twice!r:.40} {names.count(twice)} times")
+    if other:
+        _labels.refuse_other(names)
+        return Axis((*names, OTHER), OTHER)
     return Axis(names, LABELS)
 
 
@@ -75,7 +84,7 @@ def count_samples(
         )
     if axis.source == IDS:
         return _count_ids(y_true, y_pred, weight, groups, axis, ignored)
-    given = axis if axis.source == LABELS else None
+    given = axis if axis.source in (LABELS, OTHER) else None
     tensor = y_true
     shared = _share_host_memory(y_true, y_pred, weight) if groups is None else None
     if shared is None:
@@ -185,6 +194,8 @@ def _count_labels(
         _label_codes.OWN_CODE_SPAN if groups is None else MOST_BY_GROUP
     ):
         columns = [column.compact() for column in columns]
+    if given is not None and given.source == OTHER:
+        return _count_with_rest(columns, weight, groups, given, ignored)
     samples = _flatten_samples(columns[0].codes, columns[1].codes, weight)
     n = max(len(column.values) for column in columns)
     at = find_ignored(ignored, columns[0]) or None
@@ -199,6 +210,29 @@ def _count_labels(
     source, target = ([*groups_at, *([pair[side] for pair in pairs] for pairs in known)] for side in (0, 1))
     shape = (*(map(len, groups_at)), len(places), len(places))
     return CountsState(axis, held.keys, adapter(held.matrix).scatter(held.matrix, shape, source, target), held.most)
+
+
+def _count_with_rest(
+    columns: list[_label_codes.Codes], weight: Array | None, groups: Any, axis: Axis, ignored: Any
+) -> CountsState:
+    """Count encoded labels as positions in `axis`, whose last class has all labels that are not listed."""
+    listed = Axis(axis.listed, LABELS)
+    for column in columns:  # raises if the kinds of labels differ
+        listed.union(Axis(tuple(column.values[:1]), FOUND), "y_true and y_pred", "labels")
+    places, found = listed.positions, []
+    for column, gone in zip(columns, (find_ignored(ignored, columns[0]), []), strict=True):
+        table = np.array([places.get(label, len(places)) for label in column.values] or [0], np.int64)
+        table[gone] = _labels.NO_POSITION
+        codes = adapter(column.codes).unwrap(column.codes)
+        sent = adapter(codes).send(table, codes)
+        found.append(adapter(codes).evaluate(_look_up, sent, codes))
+    samples = _flatten_samples(found[0], found[1], weight)
+    return _count_codes(samples, groups, len(axis.labels), axis, _labels.NO_POSITION)
+
+
+def _look_up(table: Any, codes: Any) -> Any:
+    """Return the entries of `table` at `codes`."""
+    return table[adapter(codes).cast(codes, np.int64)]
 
 
 def warn_of_disjoint_labels(held: CountsState) -> CountsState:

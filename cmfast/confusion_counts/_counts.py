@@ -91,6 +91,9 @@ class ConfusionCounts(State, Generic[ArrayT], metaclass=_NamesMissing):
         the labels that occur, sorted; for a categorical all its categories, in order.
     n_classes : int, optional
         The classes are ``0, ..., n_classes - 1``, and any other label raises. This is fastest.
+    other : bool
+        Add a last class, "other", for all labels that are not in `labels`. Next to one listed class, which is the
+        positive one, it makes the table of this class against the rest. Merging requires equal `labels`.
 
     Attributes
     ----------
@@ -136,8 +139,9 @@ class ConfusionCounts(State, Generic[ArrayT], metaclass=_NamesMissing):
     _OPTIONAL: ClassVar[tuple[str, ...]] = OPTIONAL
     __pandas_priority__: ClassVar[int] = 5_000  # above a DataFrame's, which would add by position
 
-    def __init__(self, *, labels: Array | None = None, n_classes: int | None = None) -> None:
-        self._empty = CountsState(_count_samples.resolve_classes(labels, n_classes, dates=True), None, None)
+    def __init__(self, *, labels: Array | None = None, n_classes: int | None = None, other: bool = False) -> None:
+        axis = _count_samples.resolve_classes(labels, n_classes, dates=True, other=other)
+        self._empty = CountsState(axis, None, None)
         self._held = self._empty  # replaced in one step while holding the lock
         self._library = "pandas"  # library of the tables that `table` returns
         self._guard = ObjectLock()
@@ -151,6 +155,7 @@ class ConfusionCounts(State, Generic[ArrayT], metaclass=_NamesMissing):
         *,
         labels: ArrayLike | DeviceT | None = ...,
         n_classes: int | None = ...,
+        other: bool = ...,
         sample_weight: DeviceT | None = ...,
         groups: Groups = ...,
         ignore_index: Ignored = ...,
@@ -165,6 +170,7 @@ class ConfusionCounts(State, Generic[ArrayT], metaclass=_NamesMissing):
         *,
         labels: ArrayLike | None = ...,
         n_classes: int | None = ...,
+        other: bool = ...,
         sample_weight: ArrayLike | None = ...,
         groups: Groups = ...,
         ignore_index: Ignored = ...,
@@ -186,23 +192,28 @@ class ConfusionCounts(State, Generic[ArrayT], metaclass=_NamesMissing):
         *,
         labels: Array | None = None,
         n_classes: int | None = None,
+        other: bool = False,
         sample_weight: Array | None = None,
         groups: Groups = None,
         ignore_index: Ignored = None,
         whole_floats: bool = False,
     ) -> "ConfusionCounts[Any]":
-        """Count some samples; `labels` and `n_classes` as for the class, all other options as for :meth:`update`.
+        """Count some samples; `labels`, `n_classes` and `other` as for the class, other options as for :meth:`update`.
 
         A table, as for :func:`by`, and names of its columns may be given instead of arrays:
         ``from_labels(table, y_true="label", y_pred="guess")``, with `sample_weight` and `groups` as names, too. A
         DataFrame of Dask gives a ``dask.delayed.Delayed``.
         """
-        counts = cls(labels=labels, n_classes=n_classes)
+        counts = cls(labels=labels, n_classes=n_classes, other=other)
         counts._update(y_true, y_pred, sample_weight, groups, ignore_index, whole_floats=whole_floats)
         counts._held = _count_samples.warn_of_disjoint_labels(counts._held)
         if labels is not None and sample_weight is ignore_index is None and len(y_true):
+            listed = counts._held.axis.listed
             warn_if_none_occurs(
-                counts.matrix, counts.labels, lambda: encode_labels("y_true", y_true, dates=True, floats=True).values
+                counts.matrix,
+                listed,
+                lambda: encode_labels("y_true", y_true, dates=True, floats=True).compact().values,
+                other=other,
             )
         return counts
 

@@ -9,6 +9,7 @@ from cmfast._core import confused_pairs, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
 from cmfast._core.markup import escape_name, escape_prose, isolate
+from cmfast.confusion_counts._label_axis import get_kind
 from cmfast.confusion_counts._state import CountsState
 
 LIBRARIES = ("pandas", "polars", "pyarrow")
@@ -111,12 +112,21 @@ def to_xarray(held: CountsState) -> Any:
 
 def _make_coordinate(labels: Any) -> np.ndarray:
     """Return labels as a coordinate array."""
-    return np.array(list(labels)) if len(labels) else np.empty(0, np.int64)
+    if not len(labels):
+        return np.empty(0, np.int64)
+    return np.array(list(labels), object if _are_mixed(labels) else None)
+
+
+def _are_mixed(labels: Iterable[Any]) -> bool:
+    """Whether the labels are of several kinds, as integers and the name of the rest."""
+    return len({get_kind(label) for label in labels} - {"booleans"}) > 1
 
 
 def make_metric_table(held: CountsState, metrics: dict[str, Array], library: str, labels: Iterable[Any]) -> Any:
     """Return metrics as table columns, after columns for the groups and, for metrics per class, the class."""
     labels = list(labels)
+    if library != "pandas" and _are_mixed(labels):
+        labels = list(map(str, labels))
     G, C = (1 if held.keys is None else len(held.keys.rows)), len(labels)
     host = {name: adapter(value).to_host(value) for name, value in metrics.items()}
     ndim = 0 if held.keys is None else 1

@@ -29,6 +29,7 @@ def by(
     sample_weight: str | None = None,
     labels: Array | None = None,
     n_classes: int | None = None,
+    other: bool = False,
     ignore_index: Ignored = None,
     whole_floats: bool = False,
 ) -> ConfusionCounts[NDArray[Any]]:
@@ -37,8 +38,8 @@ def by(
     Parameters
     ----------
     frame : DataFrame of pandas, polars or Dask, Table of Arrow, or any object that exports an Arrow stream
-        The samples, one per row. A LazyFrame of polars is collected; a relation of DuckDB or another stream of Arrow is
-        read by pyarrow once.
+        The samples, one per row, also wrapped by narwhals. A LazyFrame of polars is collected; a relation of DuckDB or
+        another stream of Arrow is read by pyarrow once.
     keys : str or list of str
         Names of the columns that define the groups: labels of any kind.
     y_true, y_pred : str
@@ -47,6 +48,7 @@ def by(
         Name of the column of the weights.
     labels : array, shape (C,), optional
     n_classes : int, optional
+    other : bool
         The classes, as for :class:`ConfusionCounts`.
     ignore_index, whole_floats
         As for :meth:`ConfusionCounts.update`.
@@ -84,9 +86,10 @@ def by(
     0    a       0.0
     1    b       0.5
     """
+    frame = frames.to_native(frame)
     if lazy.is_dask_frame(frame):
         options = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "labels": labels}
-        options |= {"n_classes": n_classes, "ignore_index": ignore_index, "whole_floats": whole_floats}
+        options |= {"n_classes": n_classes, "other": other, "ignore_index": ignore_index, "whole_floats": whole_floats}
         lazily: ConfusionCounts[NDArray[Any]] = _count_partitions(frame, keys, **options)
         return lazily
     frame = frames.read_table("frame", frame)
@@ -96,7 +99,7 @@ def by(
     if len(set(map(str, named))) < len(named):
         validate.refuse("keys", "different", validate.format_value(named))
     column = {key: frames.get_column(frame, "keys", key) for key in named}
-    counts: ConfusionCounts[NDArray[Any]] = ConfusionCounts(labels=labels, n_classes=n_classes)
+    counts: ConfusionCounts[NDArray[Any]] = ConfusionCounts(labels=labels, n_classes=n_classes, other=other)
     counts._library = frames.library_name("frame", frame)
     counts._update(
         frames.get_column(frame, "y_true", y_true),

@@ -17,7 +17,8 @@ CATEGORIES = "categories"  # all categories of a categorical
 ORDERED = "ordered"  # all categories of an ordered categorical; merging fails if two orders contradict
 LABELS = "labels"  # given by the user; samples with other labels are left out
 IDS = "ids"  # given by n_classes: 0, ..., n - 1; other labels raise
-SOURCES = (FOUND, CATEGORIES, ORDERED, LABELS, IDS)
+OTHER = _labels.OTHER  # labels given by the user, and a last class of this name for all others
+SOURCES = (FOUND, CATEGORIES, ORDERED, LABELS, IDS, OTHER)
 GROWING = (FOUND, CATEGORIES, ORDERED)
 
 INFINITIES = ("Infinity", "-Infinity")  # floats that JSON cannot represent
@@ -39,9 +40,14 @@ class Axis(NamedTuple):
     source: str
 
     @property
+    def listed(self) -> tuple[Any, ...]:
+        """The labels without the name of the rest."""
+        return self.labels[:-1] if self.source == OTHER else self.labels
+
+    @property
     def kind(self) -> str:
         """The kind of the labels ("integers", "strings", ...); "" without labels."""
-        kinds = {get_kind(label) for label in self.labels}
+        kinds = {get_kind(label) for label in self.listed}
         return "integers" if len(kinds) > 1 else "".join(kinds)  # only bool and int may occur together
 
     @property
@@ -75,6 +81,8 @@ class Axis(NamedTuple):
         """
         if self == other:
             return self
+        if OTHER in (self.source, other.source):
+            return self._merge_rest(other, what)
         if self.kind and other.kind and not are_comparable(self.kind, other.kind):
             cure = _labels.advise_on_names(self.kind, other.kind) if like == "labels" else ""
             given = f"{other.kind}, {validate.format_value(other.labels)}{cure}"
@@ -93,16 +101,25 @@ class Axis(NamedTuple):
         )
         return Axis(merged(first.labels, second.labels), source)
 
+    def _merge_rest(self, other: "Axis", what: str) -> "Axis":
+        """Return the axis with a rest if the other one has no labels yet; else raise ValueError, as they differ."""
+        with_rest, axis = (self, other) if self.source == OTHER else (other, self)
+        if axis != Axis((), FOUND):
+            wanted = "the same on both sides where other=True, else the rest is of other labels"
+            validate.refuse(what, wanted, f"{self.describe()} and {other.describe()}")
+        return with_rest
+
     def describe(self) -> str:
         """Describe the labels and whether the user gave them, for messages."""
         if self.source == IDS:
             return f"n_classes={len(self.labels)}"
-        return f"{'labels' if self.source == LABELS else 'found labels'} {validate.format_value(self.labels)}"
+        kind = "labels" if self.source in (LABELS, OTHER) else "found labels"
+        return f"{kind} {validate.format_value(self.listed)}{' and the rest' if self.source == OTHER else ''}"
 
     def to_json_dict(self) -> dict[str, Any]:
         """Return the axis as a dict that JSON can represent."""
         kind = self.kind
-        labels = list(self.labels)
+        labels = list(self.listed)
         if kind == "bytes":
             labels = [label.decode("latin-1") for label in labels]
         elif kind == "times":
@@ -128,7 +145,8 @@ class Axis(NamedTuple):
             demand(holds=False, why="its labels are not of their kind")
         known = all(isinstance(label, tuple(KINDS.values())) for label in labels)
         demand(known and len(set(labels)) == len(labels) == len(facts["labels"]), "its labels are invalid or repeated")
-        found = cls(tuple(labels), source)
+        demand(source != OTHER or (labels and OTHER not in labels), "its labels have no rest")
+        found = cls((*labels, *([OTHER] if source == OTHER else [])), source)
         of_one = len({*map(get_kind, labels)} - {"booleans"}) <= 1
         demand(of_one and found.kind == kind, "its labels are of several kinds")
         demand(source != IDS or found.labels == tuple(range(len(labels))), "its labels are not 0, 1, ...")

@@ -10,7 +10,7 @@ from cmfast._core.annotations import Array
 from cmfast._files.archive import Parts, demand
 from cmfast._files.states import TEXT
 from cmfast.confusion_counts._groups import Keys
-from cmfast.confusion_counts._label_axis import FOUND, GROWING, IDS, Axis
+from cmfast.confusion_counts._label_axis import FOUND, GROWING, IDS, OTHER, Axis
 from cmfast.metrics._samples import order_two_classes
 
 COUNTS = ("<i8", "<f8")
@@ -114,9 +114,11 @@ def prepare_binary(held: CountsState, positive: int) -> tuple[CountsState, int]:
     """Return counts for binary metrics and the position of the positive class, as `metrics.from_labels` chooses it.
 
     Integers other than 0, 1 and -1 need an explicit positive class; if 0, 1 or -1 occurs alone, the other class is
-    added.
+    added. Of one listed class and the rest, the listed one is positive.
     """
     labels, source = held.axis.labels, held.axis.source
+    if source == OTHER:
+        return held, 0
     alone = source in GROWING and set(labels) in ({-1}, {0}, {1})
     if source == IDS or held.axis.kind not in ("booleans", "integers") or not (alone or len(labels) == 2):
         return held, positive

@@ -139,6 +139,7 @@ class ConfusionDisplay:
         y_pred: Array,
         *,
         labels: Array | None = None,
+        other: bool = False,
         sample_weight: Array | None = None,
         ignore_index: Ignored = None,
         normalize: Method | None = None,
@@ -157,6 +158,8 @@ class ConfusionDisplay:
             of its columns: ``from_predictions(table, y_true="label", y_pred="guess")``.
         labels : array, shape (C,), optional
             The classes in their order; default: those that occur, sorted.
+        other : bool
+            Add a last class, "other", for all labels that are not in `labels`.
         sample_weight : array, shape (n,), optional
             Weight of each sample.
         ignore_index : int or str, or list of these, optional
@@ -164,7 +167,7 @@ class ConfusionDisplay:
         normalize, order, groups, on_failure
             As for :meth:`from_matrix`.
         display_labels : sequence of C names, optional
-            Default: the labels.
+            Default: the labels, and "other".
         ax : matplotlib axes, optional
             Axes to draw on; default: a new figure.
 
@@ -179,7 +182,12 @@ class ConfusionDisplay:
         ``from_matrix(ConfusionCounts.from_labels(y_true, y_pred))`` makes the display without drawing it.
         """
         _plot_data.validate_options(normalize, on_failure)
-        counted: dict[str, Any] = {"labels": labels, "sample_weight": sample_weight, "ignore_index": ignore_index}
+        counted: dict[str, Any] = {
+            "labels": labels,
+            "other": other,
+            "sample_weight": sample_weight,
+            "ignore_index": ignore_index,
+        }
         counts: Any = ConfusionCounts.from_labels(y_true, y_pred, **counted)
         names = counts.labels if display_labels is None else display_labels
         options: dict[str, Any] = {"normalize": normalize, "order": order, "groups": groups, "on_failure": on_failure}
@@ -196,6 +204,7 @@ class ConfusionDisplay:
         y: Array,
         *,
         labels: Array | None = None,
+        other: bool = False,
         sample_weight: Array | None = None,
         normalize: Method | None = None,
         display_labels: Sequence[Any] | None = None,
@@ -214,7 +223,7 @@ class ConfusionDisplay:
             Input of ``predict``.
         y : array, shape (n,)
             The labels.
-        labels, sample_weight, normalize, display_labels, order, groups, on_failure, ax
+        labels, other, sample_weight, normalize, display_labels, order, groups, on_failure, ax
             As for :meth:`from_predictions`.
 
         Returns
@@ -226,6 +235,7 @@ class ConfusionDisplay:
             validate.refuse("estimator", "an object with a method predict", type(estimator).__name__, TypeError)
         options: dict[str, Any] = {"labels": labels, "sample_weight": sample_weight, "normalize": normalize}
         options |= {
+            "other": other,
             "display_labels": display_labels,
             "order": order,
             "groups": groups,

@@ -1,7 +1,7 @@
 """Scale sparse tables, given as lists of cells or as data frames, to margins over any of their axes."""
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, overload
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
+Margins: TypeAlias = (
+    "Sequence[tuple[Axes, ArrayLike]] | Sequence[pd.DataFrame | pd.Series[Any] | pl.DataFrame | pa.Table]"
+    " | Mapping[Any, Any]"
+)
 MOST_KEYS = 2**62
 ARGUMENTS = _long_tables.Arguments("values", "coords", "margins")
 
@@ -46,8 +50,8 @@ def ipf_cells(
 def ipf_cells(
     values: str | ArrayLike,
     /,
-    coords: "ArrayLike | pd.DataFrame | pl.DataFrame | pa.Table",
-    margins: "Sequence[tuple[Axes, ArrayLike]] | Sequence[pd.DataFrame | pl.DataFrame | pa.Table]",
+    coords: "ArrayLike | pd.DataFrame | pd.Index[Any] | pl.DataFrame | pa.Table",
+    margins: "Margins",
     *,
     shape: Sequence[int] | None = ...,
     importance: ArrayLike | None = ...,
@@ -86,11 +90,12 @@ def ipf_cells(
     coords : array of int, shape (d, n), or table
         Index of each cell on each axis, from 0; all distinct, and shared by the batch. Or a DataFrame of pandas or
         polars, a LazyFrame, or a Table or stream of Arrow: its columns are the axes, except the column of values, and
-        float columns that no margin names.
-    margins : list of (axes, target), or of tables
+        float columns that no margin names. Or the named index of a Series of values, as ``ipf_cells(s, s.index, ...)``.
+    margins : list of (axes, target), or of tables or Series, or dict
         Target margins, as for :func:`ipf_nd`. Or tables: columns named as in `coords` and one column of targets, with a
         row for each combination of categories in `coords`, NaN for no constraint; further rows are margin entries
-        without cells. A table with targets alone is the total.
+        without cells. A table with targets alone is the total. A Series of pandas has categories as its index, named as
+        in `coords`. A dict ``{column: totals}`` as for :func:`rake`.
     shape : sequence of int, optional
         The sizes of the axes; default: those of the targets, or one more than the highest index. None with tables.
     importance : positive float, or sequence of them, optional
@@ -166,6 +171,7 @@ def ipf_cells(
     ... )
     (array([5., 3., 2.]), [[2.0, 8.0], [7.0, 3.0]])
     """
+    values, coords = frames.read_index(values, coords)
     long, coords = None, frames.collect_table(coords)
     if frames.is_table(coords):
         if shape is not None:

@@ -90,22 +90,31 @@ def read_long_table(values: Any, frame: Any, margins: Any, called: Arguments) ->
 
 
 def _read_margins(margins: Any, others: list[Any], called: Arguments) -> list[_Margin]:
-    """Return all margins: from a list of tables or, for records, from one table or totals by column names."""
+    """Return all margins: from a list of tables, from totals by column names or, for records, from one table."""
     name = called.margins
     if called.records and frames.is_table(margins):
         return [_read_margin_table(name, margins, others, called)]
-    if called.records and isinstance(margins, Mapping) and margins:
+    if isinstance(margins, Mapping) and margins:
         return [_read_totals(key, totals, others, called) for key, totals in margins.items()]
     if not isinstance(margins, list | tuple) or not margins:
         of = type(margins).__name__
         if called.records:
             validate.refuse(name, "a dict {column: totals}", f"an empty {of}", TypeError)
-        validate.refuse(name, f"a list of tables, as {called.frame} is one", of, TypeError)
+        validate.refuse(
+            name, f"a list of tables or a dict {{column: totals}}, as {called.frame} is a table", of, TypeError
+        )
     return [_read_margin_table(f"{name}[{k}]", margin, others, called) for k, margin in enumerate(margins)]
 
 
 def _read_margin_table(option: str, margin: Any, others: list[Any], called: Arguments) -> _Margin:
-    """Return a margin from a table with columns of categories and one column of targets."""
+    """Return a margin from a table of categories and targets, or from a Series with an index of categories."""
+    names = frames.list_index_names(margin)
+    if names is not None and any(name is not None for name in names):
+        wrong = [name for name in names if name not in others]
+        if wrong:
+            known = validate.format_value(", ".join(map(str, others)), str)
+            validate.refuse(f"index of {option}", f"named by the columns {known} of {called.frame}", f"{wrong[0]!r}")
+        return _read_totals(tuple(names), margin, others, called, option)
     frames.library_name(option, margin)
     names = frames.column_names(margin)
     sides, rest = [name for name in names if name in others], [name for name in names if name not in others]
@@ -116,9 +125,9 @@ def _read_margin_table(option: str, margin: Any, others: list[Any], called: Argu
     return _Margin(option, columns, f"{rest[0]} of {option}", frames.get_column(margin, option, rest[0]))
 
 
-def _read_totals(key: Any, totals: Any, others: list[Any], called: Arguments) -> _Margin:
-    """Return a margin from column names and the totals of their categories."""
-    option = f"{called.margins}[{validate.format_value(key)}]"
+def _read_totals(key: Any, totals: Any, others: list[Any], called: Arguments, option: str = "") -> _Margin:
+    """Return a margin from column names and the totals of their categories; `option` names it in messages."""
+    option = option or f"{called.margins}[{validate.format_value(key)}]"
     names = list(key) if isinstance(key, tuple) else [key]
     for name in names:
         if name not in others or names.count(name) > 1:

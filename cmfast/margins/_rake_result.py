@@ -2,7 +2,10 @@
 
 from typing import Any, Generic, NamedTuple
 
+import numpy as np
+
 from cmfast._core import dispatch, result_frames, result_repr
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import ArrayT
 from cmfast.kernels.status import Status
 
@@ -85,6 +88,42 @@ class RakeResult(NamedTuple, Generic[ArrayT]):
         """
         return result_repr.explain_statuses(self.status, index, MEANING, "no sets of weights")
 
+    def effective_size(self) -> ArrayT:
+        """Return Kish's effective sample size: the square of the sum of the weights, over the sum of their squares.
+
+        So many records with equal weights estimate a mean as precisely as these, if the weights have nothing to do with
+        what is measured. The number of records over it is Kish's design effect, one plus the squared coefficient of
+        variation of the weights; it does not know what raking itself gains.
+
+        Returns
+        -------
+        array of float64, shape (...)
+            NaN where there are no weights, or their sum is 0. Does not synchronise a device. Reproducible.
+
+        References
+        ----------
+        Kish, Survey sampling, 1965.
+
+        Examples
+        --------
+        >>> import cmfast
+        >>> result = cmfast.rake([[0, 0, 0, 1]], [(0, [3.0, 3.0])])
+        >>> size = result.effective_size()
+        >>> round(float(size), 6), round(float(4 / size), 6)
+        (3.0, 1.333333)
+        """
+        bare: Any = adapter(self.weights).unwrap(self.weights)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found: ArrayT = adapter(bare).evaluate(_compute_effective_size, bare)
+        return found
+
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame with the weight of each record."""
         return result_frames.make_frame({"weight": self.weights}, ("record",))
+
+
+def _compute_effective_size(weights: Any) -> Any:
+    """Return one over the sum of the squared shares of the weights."""
+    weights = adapter(weights).cast(weights, np.float64)
+    shares = weights / weights.sum(-1)[..., None]
+    return 1.0 / (shares * shares).sum(-1)

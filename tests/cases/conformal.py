@@ -116,6 +116,64 @@ def _thresholds():
     yield Case("long-decimal", (s, (0.1234567890123456, 0.9999999999999999)), {"y": y, "n_classes": 4})
 
 
+def _weighted():
+    some = (0.05, 0.1, 0.5, 0.7, 0.25)
+    rng = np.random.default_rng(31)
+    s, w, v = rng.integers(0, 20, (3, 40)) / 16, rng.integers(0, 9, (3, 40)) / 4, rng.integers(0, 40, (3, 11)) / 8
+
+    def weighted(name, s, alpha, w, v, **options):
+        """Return a case of scores and weights."""
+        return Case(name, (s, alpha), {"sample_weight": w, "new_weight": v}, **options)
+
+    yield weighted("several", s, some, w, v)
+    yield weighted("one", s[0], 0.3, w[0], v[0])
+    yield weighted("equal", s, some, np.full(s.shape, 0.7), np.full(v.shape, 0.7))
+    yield weighted("integers", (16 * s).astype(np.int64), some, (4 * w).astype(np.int32), v)
+    yield weighted("float32", s.astype("f4"), some, w.astype("f4"), v.astype("f4"))
+    yield weighted("long-decimal", s, (0.1234567890123456, 0.9999999999999999), w, v)
+    holed = s.copy()
+    holed[0, :3], holed[1, 5], holed[2, 0] = np.nan, np.inf, -0.0
+    yield weighted("nan-and-infinity", holed, some, w, v)
+    yield weighted("tiny", s, some, w * 2.0**-1060, v * 2.0**-1060)
+    yield weighted("huge", s, some, w * 2.0**1020, v * 2.0**1018)
+    yield weighted("heavy-new-row", s, some, w, v * 2.0**60)
+    yield weighted("no-weights", s, some, 0 * w, v)
+    yield weighted("no-new-weights", s, some, w, 0 * v)
+    yield weighted("no-scores", s[:, :0], some, w[:, :0], v)
+    yield weighted("no-new-rows", s, some, w, v[:, :0])
+    yield weighted("batch-of-none", s[:0], some, w[:0], v[:0])
+    for value in (np.nan, np.inf, -0.25):
+        bad = v.copy()
+        bad[0, 0], bad[1, 5], bad[2, 10] = value, value, value
+        yield weighted(f"new-weights-{value}", s, some, w, bad, fails=True)
+    bad = w.copy()
+    bad[1, 39] = np.nan
+    yield weighted("bad-weights", s, some, bad, v, fails=True)
+
+
+def _p_values():
+    rng = np.random.default_rng(32)
+    s, y, new = rng.integers(0, 20, (3, 40)) / 16, rng.integers(0, 4, (3, 40)), rng.integers(-1, 22, (3, 7, 4)) / 16
+    holed, off = s.copy(), new.copy()
+    holed[0, :3], holed[1, 5], holed[2, 0] = np.nan, np.inf, -0.0
+    off[0, 0], off[1, 2, 1], off[2, 6, 3] = np.nan, np.inf, -np.inf
+    yield Case("all", (s, new))
+    yield Case("one-per-row", (s, new[..., 0]))
+    yield Case("single", (s[0], new[0]))
+    yield Case("nan-and-infinity", (holed, off))
+    yield Case("integers", ((16 * s).astype(np.int64), (16 * new).astype(np.int16)))
+    yield Case("float32", (s.astype("f4"), new.astype("f4")))
+    yield Case("no-scores", (s[:, :0], new))
+    yield Case("no-rows", (s, new[:, :0]))
+    yield Case("batch-of-none", (s[:0], new[:0]))
+    yield Case("by-class", (s, new), {"y": y})
+    yield Case("by-class-nan", (holed, off), {"y": y.astype(np.uint8)})
+    yield Case("class-without-scores", (s, new), {"y": np.minimum(y, 2)}, fails=True)
+    bad = y.copy()
+    bad[0, 0], bad[1, 20], bad[2, 39] = -1, 4, 99
+    yield Case("labels-that-are-none", (s, new), {"y": bad}, fails=True)
+
+
 def _histograms():
     s = np.concatenate([RNG.random(50), [0.0, -0.0, 1.0, 0.125, 0.375, 1.0000000000000002, np.nan, np.inf, -1.0]])
     yield Case("eighths", (s,), {"bins": 8})
@@ -197,6 +255,8 @@ CASES = {
     "row_draws": list(_row_draws()),
     "scores": list(_scores()),
     "threshold": list(_thresholds()),
+    "weighted_threshold": list(_weighted()),
+    "p_values": list(_p_values()),
     "score_histogram": list(_histograms()),
     "prediction_sets": list(_sets()),
     "set_coverage": list(_of_labels()),

@@ -630,8 +630,6 @@ def test_thresholds_whose_shape_could_be_two_things():
         conformal.prediction_sets(P.reshape(2, 200, 6), [0.5], rng=0)
     with pytest.raises(ValueError, match=r"q must be of shape \(\.\.\., A, G\)"):
         conformal.prediction_sets(P, [0.5], rng=0, groups=Y)
-    with pytest.raises(ValueError, match="groups must be None with y"):
-        conformal.threshold(U, 0.1, y=Y, groups=Y)
 
 
 def test_results_say_what_they_are():

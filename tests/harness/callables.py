@@ -506,6 +506,7 @@ ARRAYS: dict[str, np.ndarray] = {
     **dict.fromkeys(("M", "S", "T", "Q"), M),
     **dict.fromkeys(("row_sums", "col_sums", "class_shares"), ONES),
     "P": SHARES, "u": ONES[TRUTH] / 2, "q": np.array([[0.5, 0.75]]), "s": X[:, 1],
+    "new_scores": X,
     "X": X, "y": TRUTH, "y_true": TRUTH, "y_pred": GUESS, "y_a": GUESS, "y_b": TRUTH[::-1].copy(), "groups": TRUTH,
     "sample_weight": np.ones(4), "y_score": np.array([0.5, 0.1, 0.9, 0.3]), "missed": np.array([1, 2]),
     "values": np.array([4.0, 1.0, 3.0]), "coords": np.array([[0, 0, 1], [0, 1, 1]]), "sums": np.array([2.0, 3.0, 2.0]),
@@ -749,7 +750,7 @@ SPECIAL: dict[str, dict[str, Any]] = {
             "A": (None, 3, "x", [], (1, 2), np.ones((2, 3)), (*NEAR, -1), (*NEAR, 1.5), (NEAR[0], *NEAR[:2], 3, 4)),
             "symmetric": (None, True, "lower", 1),
         },
-        "free": ("keep", "blocks", "mad_blocks", "ignore_diags", "min_nnz", "min_count", "mad_max"),
+        "free": ("keep", "blocks", "trans_blocks", "mad_blocks", "ignore_diags", "min_nnz", "min_count", "mad_max"),
     },
     "round_to_margins": {
         "arrays": {"M": M / 2.0},
@@ -808,7 +809,10 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "uncertainty.stuart_maxwell": {"arrays": {"T": COUNTS}},
     "conformal.scores": OF_SHARES,
     "conformal.prediction_sets": OF_SHARES,
-    "conformal.threshold": {"arrays": {"groups": None}, "free": ("groups",)},  # an alternative to y
+    "conformal.threshold": {  # weights are an alternative to y; groups leave cells without scores
+        "arrays": {"groups": None, "sample_weight": None, "new_weight": None},
+        "free": ("groups", "sample_weight", "new_weight"),
+    },
     "conformal.score_histogram": {"batch": ("s",), "wrong": {"bins": integers(1, most=2**28)}},
     "display.CcmDisplay.from_sets": {"wrong": {"index": integers(0, most=1)}},
     "conformal.CcmCounts.correlation": {"wrong": {"undefined": ("strict", "one", 0.25)}, "free": ("undefined",)},

@@ -290,6 +290,8 @@ ENTRIES: dict[str, Any] = {
     "scaling_gradient": _scaling_gradient,
     "scores": cmfast.conformal.scores,
     "threshold": cmfast.conformal.threshold,
+    "weighted_threshold": cmfast.conformal.threshold,
+    "p_values": cmfast.conformal.p_values,
     "score_histogram": cmfast.conformal.score_histogram,
     "prediction_sets": cmfast.conformal.prediction_sets,
     "set_coverage": _covered,

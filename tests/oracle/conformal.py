@@ -106,6 +106,44 @@ def threshold(s, alpha, *, y=None, n_classes=None, groups=None, n_groups=None):
     return (out,)
 
 
+def _is_weight(w):
+    return 0 <= w < math.inf
+
+
+def _weighted_quantile(values, weights, own, alpha):
+    """Return the least value above which, with `own`, at most the share alpha of all weights is; by its definition."""
+    if not all(map(_is_weight, (*weights, own))) or not any(weights):
+        return math.inf
+    weights, own = [Fraction(float(w)) for w in weights], Fraction(float(own))
+    values = [math.inf if math.isnan(v) else v for v in values]
+    limit = _fraction(alpha) * (sum(weights) + own)
+    for t in sorted(values):
+        if own + sum(w for v, w in zip(values, weights, strict=True) if v > t) <= limit:
+            return t
+    return math.inf
+
+
+def weighted_threshold(s, alpha, *, sample_weight, new_weight):
+    s, w, v = (np.asarray(x, float) for x in (s, sample_weight, new_weight))
+    alphas = list(alpha) if isinstance(alpha, tuple) else [alpha]
+    out = np.empty((*s.shape[:-1], len(alphas), v.shape[-1]))
+    for *batch, a, m in np.ndindex(out.shape):
+        b = tuple(batch)
+        out[(*b, a, m)] = _weighted_quantile(s[b].tolist(), w[b].tolist(), v[(*b, m)], alphas[a])
+    return (out,)
+
+
+def p_values(s, new_scores, *, y=None):
+    s, new = np.asarray(s, float), np.asarray(new_scores, float)
+    out = np.empty(new.shape)
+    for index in np.ndindex(new.shape):
+        b, t = index[: s.ndim - 1], new[index]
+        held = [v for k, v in enumerate(s[b]) if y is None or int(y[(*b, k)]) == index[-1]]
+        n_least = sum(math.isnan(v) or math.isnan(t) or v >= t for v in held)
+        out[index] = float(Fraction(1 + n_least, 1 + len(held)))
+    return (out,)
+
+
 def score_histogram(s, *, bins=4096, top=1.0):
     s = np.asarray(s, float)
     out = np.zeros((*s.shape[:-1], bins + 1), np.int64)
@@ -204,6 +242,8 @@ ORACLES = {
     "row_draws": row_draws,
     "scores": scores,
     "threshold": threshold,
+    "weighted_threshold": weighted_threshold,
+    "p_values": p_values,
     "score_histogram": score_histogram,
     "prediction_sets": prediction_sets,
     "set_coverage": set_coverage,

@@ -12,6 +12,8 @@ from cmfast.kernels.status import INVALID, OK, ZERO_LINE
 
 SECONDS_PER_SCORE = 1.5e-8
 SECONDS_PER_SORTED = 4e-9  # per score, eight rows at a time
+WEIGHT_BITS = 36  # of the largest calibration weight
+MOST_WEIGHT_BITS = 61  # of a new weight: a larger one counts as this, and its threshold is infinity
 MOST_SORTED = 1024  # scores of a row for which eight rows are sorted together
 
 
@@ -187,3 +189,44 @@ def score_histogram(s, *, bins, width, num_threads=None):
     seconds = (flat.size + out.size) * SECONDS_PER_SCORE / 3
     pool.run(_count_scores, (flat, width, out), len(flat), seconds=seconds, num_threads=num_threads)
     return out.reshape(*s.shape[:-1], bins + 1)
+
+
+def weighted_threshold(s, weights, new_weights, *, alphas):
+    """Return the weighted quantile of the scores of every row for each new weight, and the status of new weights.
+
+    The quantile is the smallest score t such that the weights of larger scores, and the new weight, which counts for a
+    score of infinity, sum to at most alpha times the sum of all weights (Tibshirani et al. 2019). Weights are rounded
+    to integers, so that comparisons are exact.
+    """
+    batch, n, m = s.shape[:-1], s.shape[-1], new_weights.shape[-1]
+    rows = math.prod(batch)
+    held, parts = s.reshape(rows, n).astype(np.float64), weights.reshape(rows, n).astype(np.float64)
+    news = new_weights.reshape(rows, m).astype(np.float64)
+    out, status = np.full((rows, len(alphas), m), np.inf), np.full((rows, m), OK, np.int8)
+    for b in range(rows):
+        is_good = (news[b] >= 0) & (news[b] < np.inf)
+        if not ((parts[b] >= 0) & (parts[b] < np.inf)).all():
+            is_good[:] = False
+        status[b, ~is_good] = INVALID
+        largest = parts[b].max(initial=0.0)
+        if not is_good.any() or not largest:
+            continue  # the threshold is infinity
+        shift = min(WEIGHT_BITS, 60 - n.bit_length()) - np.frexp(largest)[1]
+        order = held[b].argsort(kind="stable")
+        reached = np.cumsum(np.rint(np.ldexp(parts[b][order], shift)).astype(np.int64))
+        ranked = np.append(np.where(np.isnan(held[b][order]), np.inf, held[b][order]) + 0.0, np.inf)
+        with np.errstate(over="ignore"):
+            own = np.rint(np.minimum(np.ldexp(news[b][is_good], shift), 2.0**MOST_WEIGHT_BITS)).astype(np.int64)
+        totals = reached[-1] + own
+        for a, (numerator, denominator) in enumerate(alphas):
+            wanted = totals - _multiply_fraction(totals, numerator, denominator)
+            out[b, a, is_good] = ranked[reached.searchsorted(wanted, side="left")]
+    return out.reshape(*batch, len(alphas), m), status.reshape(new_weights.shape)
+
+
+def _multiply_fraction(totals, numerator, denominator):
+    """Return the integer part of totals * numerator / denominator, which is below 1, without overflow."""
+    if denominator < 2**31:
+        whole, rest = np.divmod(totals, denominator)
+        return whole * numerator + rest * numerator // denominator
+    return np.array([total * numerator // denominator for total in totals.tolist()], np.int64)
