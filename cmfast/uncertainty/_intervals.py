@@ -15,11 +15,12 @@ from cmfast.kernels.shared.metrics import Total
 from cmfast.metrics import _evaluate, _plan
 from cmfast.metrics._catalogue import GROUPS, Form, find_form
 from cmfast.metrics._margins import margins
-from cmfast.uncertainty import _clusters, _normalized_cells
+from cmfast.uncertainty import _clusters, _multilabel, _normalized_cells
 from cmfast.uncertainty._areas import accept_scores, compute_interval
 from cmfast.uncertainty._caveats import SHARE_OF, warn_of_caveats, warn_of_few_clusters
 from cmfast.uncertainty._from_labels import accept_labels
 from cmfast.uncertainty._invalid_counts import mask_failed, report_invalid
+from cmfast.uncertainty._multilabel import accept_indicators
 from cmfast.uncertainty._normalized_cells import CellsOf
 from cmfast.uncertainty._results import Interval, Intervals, Posterior, PosteriorsByMetric, normal_interval
 from cmfast.uncertainty._standard_error import Of, standard_error
@@ -54,12 +55,18 @@ def interval(
     pos_label: Label | None = ...,
     on_failure: OnFailure = ...,
     ignore_index: Ignored = ...,
+    multilabel: bool = ...,
     num_threads: int | None = ...,
 ) -> Any: ...
 @overload
 def interval(y_true: Array, y_pred: Array, names: Any = ..., **options: Any) -> Any: ...
 @accept_scores(
     compute_interval, ("y_true", "y_score"), ("method", "confidence_level", "pos_label", "on_failure", "num_threads")
+)
+@accept_indicators(
+    _multilabel.compute_interval,
+    ("y_true", "y_pred"),
+    ("method", "confidence_level", "clusters", "n_resamples", "rng", "undefined", "on_failure", "num_threads"),
 )
 @accept_labels
 @explain_options
@@ -82,6 +89,7 @@ def interval(
     pos_label: Label | None = None,
     on_failure: OnFailure = None,
     ignore_index: Ignored = None,
+    multilabel: bool = False,
     num_threads: int | None = None,
 ) -> Any:
     """Compute confidence or credible intervals of metrics, or of normalised cells.
@@ -93,9 +101,11 @@ def interval(
         as for :meth:`cmfast.ConfusionCounts.update`: ``interval(y_true, y_pred, names)``; or a table, as for
         :func:`cmfast.by`, and its columns: ``interval(table, names, y_true="label", y_pred="guess")``. Labels of
         Dask, and its DataFrame, give a Delayed. For the area under the ROC curve, labels and scores, as for
-        :func:`cmfast.metrics.roc_auc`: ``interval(y_true, y_score, "roc_auc")``.
+        :func:`cmfast.metrics.roc_auc`: ``interval(y_true, y_score, "roc_auc")``. With `multilabel` two arrays of 0 and
+        1, shape (n, L).
     names : str or list of str, optional
-        As for :func:`cmfast.metrics.compute`, or "roc_auc", alone.
+        As for :func:`cmfast.metrics.compute`, or "roc_auc", alone; with `multilabel` as for
+        :func:`cmfast.metrics.multilabel`.
     of : {"metrics", "all", "row", "true", "col", "pred", "bi"}
         Target: metrics, or the cells of the matrix that :func:`cmfast.normalize` returns; then leave `names` out.
     method : {"bca", "percentile", "basic", "normal", "wilson", "posterior", "logit"}
@@ -131,6 +141,9 @@ def interval(
         Default: as :func:`cmfast.config` says, first "warn".
     ignore_index : int or str, or list of these, optional
         If labels are given: samples with this true label are ignored.
+    multilabel : bool
+        The arrays are indicators: 1 where the sample of the row has the label of the column. Samples are drawn with all
+        their labels together.
     num_threads : int, optional
         Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
@@ -171,7 +184,9 @@ def interval(
       back into an area. It stays between 0 and 1. "normal" does not; it is the area +- a multiple of the standard
       error. Both rest on DeLong's variance (:func:`auc_covariance`).
 
-    "roc_auc" takes `method`, `confidence_level`, `pos_label`, `on_failure` and `num_threads`.
+    "roc_auc" takes `method`, `confidence_level`, `pos_label`, `on_failure` and `num_threads`. With `multilabel` the
+    methods are "bca", "percentile" and "basic", and there are besides `confidence_level`, `clusters` (of each sample),
+    `n_resamples`, `rng`, `undefined`, `on_failure` and `num_threads`; arrays are on the CPU.
 
     With clusters "bca" leaves out one cluster at a time (for cells: uses the influence of each cluster), and "normal"
     uses :func:`standard_error` with `clusters`; "wilson" and "posterior" assume independent samples and are refused.
@@ -234,8 +249,16 @@ def interval(
     ...     [1, 1, 1, 0, 0, 0], [0.9, 0.8, 0.3, 0.5, 0.2, 0.1], "roc_auc"
     ... )
     <Interval: estimate 0.889, low 0.261, high 0.995, standard_error 0.157>
+
+    Samples with several labels each, of which the mean F1 of a sample:
+
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(0, 2, (300, 4))
+    >>> guess = np.where(rng.random((300, 4)) < 0.1, 1 - y, y)
+    >>> uncertainty.interval(y, guess, "f1_samples", multilabel=True)
+    <Interval: estimate 0.884, low 0.863, high 0.902, standard_error 0.00983>
     """
-    del ignore_index  # read where labels are counted, before this call
+    del ignore_index, multilabel  # read before this call
     validate.choice("of", of, OFS)
     if of != "metrics" and names is not None:
         validate.refuse("names", f"left out with of={of!r}", validate.format_value(names))
