@@ -4,7 +4,7 @@ For every setting the distribution of samples, their labels and the predictions 
 samples are drawn from it, every method makes the interval of every metric, and those that hold the true value are
 counted. The counts are kept in ``multilabel_coverage.json``, and their table in ``multilabel.md`` is written anew.
 
-All of it, 1,000 test sets of each setting, takes about ten minutes of one core.
+All of it, 500 test sets of each setting, takes about ten minutes of one core.
 """
 
 import argparse
@@ -124,7 +124,7 @@ def write_table(kept: dict[str, Any]) -> str:
 def main() -> None:
     """Measure all settings and write the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--sets", type=int, default=1000, help="test sets of each setting")
+    parser.add_argument("--sets", type=int, default=500, help="test sets of each setting")
     parser.add_argument("--page", action="store_true", help="write the page of what was measured before")
     args = parser.parse_args()
     kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
