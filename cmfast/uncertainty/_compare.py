@@ -6,14 +6,14 @@ import numpy as np
 
 from cmfast._core import validate
 from cmfast._core.adapters import adapter
-from cmfast._core.annotations import Array, Ignored, Label, Undefined
+from cmfast._core.annotations import AreaName, Array, Ignored, Label, MultilabelName, Undefined
 from cmfast._core.lazy import accept_delayed
 from cmfast._core.usual_options import explain_options
 from cmfast.confusion_counts._count_samples import warn_of_order
 from cmfast.kernels.shared.uncertainty import add_cells, compute_acceleration
 from cmfast.metrics import _evaluate, _plan
 from cmfast.metrics._names import MetricName, Names
-from cmfast.uncertainty import _multilabel, _paired_replicates, _permutations, _replicate_statistics
+from cmfast.uncertainty import _area_influences, _multilabel, _paired_replicates, _permutations, _replicate_statistics
 from cmfast.uncertainty._areas import accept_scores
 from cmfast.uncertainty._caveats import warn_of_few_clusters, warn_of_few_swaps
 from cmfast.uncertainty._compare_areas import compare_areas
@@ -76,6 +76,7 @@ def compare(
     pos_label: Label | None = ...,
     ignore_index: Ignored = ...,
     multilabel: Literal[False] = ...,
+    max_fpr: float | None = ...,
     num_threads: int | None = ...,
 ) -> Comparison: ...
 @overload
@@ -93,6 +94,7 @@ def compare(
     pos_label: Label | None = ...,
     ignore_index: Ignored = ...,
     multilabel: Literal[False] = ...,
+    max_fpr: float | None = ...,
     num_threads: int | None = ...,
 ) -> ComparisonsByMetric: ...
 @overload
@@ -100,7 +102,7 @@ def compare(
     y_true: Array,
     y_a: Array,
     y_b: Array,
-    names: MetricName | Literal["roc_auc"],
+    names: MetricName | AreaName | MultilabelName,
     **options: Any,
 ) -> Comparison: ...
 @overload
@@ -119,7 +121,10 @@ def compare(
     **options: Any,
 ) -> ComparisonsByMetric: ...
 @accept_scores(
-    compare_areas, ("y_true", "y_a", "y_b"), ("method", "test", "confidence_level", "pos_label", "num_threads")
+    compare_areas,
+    _area_influences.compare,
+    ("y_true", "y_a", "y_b"),
+    ("method", "test", "confidence_level", "pos_label", "clusters", "max_fpr", "num_threads"),
 )
 @accept_indicators(
     _multilabel.compare,
@@ -143,6 +148,7 @@ def compare(
     pos_label: Label | None = None,
     ignore_index: Ignored = None,
     multilabel: bool = False,
+    max_fpr: float | None = None,
     num_threads: int | None = None,
 ) -> Any:
     """Compare two classifiers on the same samples: difference of any metric, its interval and a paired test.
@@ -157,14 +163,14 @@ def compare(
         areas under ROC curves, labels and two arrays of scores, shape (n,): ``compare(y_true, s_a, s_b, "roc_auc")``.
         With `multilabel` three arrays of 0 and 1, shape (n, L).
     names : str or list of str
-        As for :func:`cmfast.metrics.compute`, or "roc_auc", alone; with `multilabel` as for
-        :func:`cmfast.metrics.multilabel`.
+        As for :func:`cmfast.metrics.compute`; with `multilabel` as for :func:`cmfast.metrics.multilabel`. Or an area,
+        alone, as for :func:`interval`: "roc_auc", "average_precision", "roc_auc_ovr", "roc_auc_ovo", ...
     method : {"bca", "percentile", "basic", "normal", "delta"}
         Method of the interval: bias-corrected and accelerated bootstrap; quantiles of the replicates; the quantiles
         reflected at the difference; normal interval with the standard error of the replicates; normal interval with
-        the standard error of the delta method, without resampling. "roc_auc" has "delta" alone, by
-        :func:`auc_covariance`, with the test "interval", and takes besides `confidence_level`, `pos_label` and
-        `num_threads`.
+        the standard error of the delta method, without resampling. Areas have "delta" alone, by the standard error of
+        :func:`interval`, with the test "interval", and take besides `confidence_level`, `pos_label`, `clusters`,
+        `max_fpr` and `num_threads`.
     test : {"permutation", "interval"}
         Source of the p-value: a paired permutation test, which swaps both predictions of a sample (or cluster) in
         which they differ; or the interval, where p is the smallest significance level that excludes 0. The second is
@@ -179,12 +185,14 @@ def compare(
         Value of a 0/0, as for :func:`cmfast.metrics.compute`. With "nan" or "strict" undefined resamples are left
         out and counted.
     pos_label : {1, 0}, optional
-        The positive one of two classes, for binary names; default: 1. For "roc_auc" any label.
+        The positive one of two classes, for binary names; default: 1. For "roc_auc" and "average_precision" any label.
     ignore_index : int or str, or list of these, optional
         If labels are given: samples with this true label are ignored.
     multilabel : bool
         The arrays are indicators: 1 where the sample of the row has the label of the column. Samples are drawn, and
         swapped, with all their labels together. Any `method` but "delta"; `pos_label` and `ignore_index` are refused.
+    max_fpr : float, optional
+        For "roc_auc": areas up to this false positive rate, as for :func:`interval`.
     num_threads : int, optional
         Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
@@ -267,7 +275,7 @@ def compare(
     >>> uncertainty.compare(y, a, b, "f1_macro", multilabel=True).verdict()
     'the first is higher'
     """
-    del ignore_index, multilabel  # read before this call
+    del ignore_index, multilabel, max_fpr  # read before this call
     check_paired(T)
     warn_of_order([T._held.axis], names)
     options = CompareOptions(method, test, confidence_level, n_resamples, rng, undefined, pos_label, num_threads)

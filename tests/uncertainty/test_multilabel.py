@@ -4,6 +4,7 @@ import itertools
 import warnings
 from math import isqrt
 from statistics import NormalDist
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from sklearn import metrics as peer
 
 import cmfast
 from cmfast import metrics, uncertainty
+from cmfast._core.annotations import MultilabelName
 from cmfast.metrics import _multilabel
 from cmfast.uncertainty import _multilabel as kernel
 
@@ -338,6 +340,11 @@ def test_default_names_are_all_with_one_value():
     assert list(uncertainty.compare(y, p, b, multilabel=True, **FEW)) == list(_multilabel.ALL)
 
 
+def test_names_for_type_checkers_are_those_that_only_multilabel_samples_have():
+    only = {name for name in _multilabel.ALL if name.endswith("_samples")} | set(_multilabel.SAMPLE_METRICS)
+    assert set(get_args(MultilabelName)) == only
+
+
 def test_empty_and_perfect_samples():
     nothing = np.zeros((0, 3), np.int64)
     found = uncertainty.interval(nothing, nothing, ["f1_macro", "f1"], multilabel=True, on_failure="ignore", **FEW)
@@ -402,3 +409,17 @@ def test_few_clusters_and_few_swaps_warn():
     other[:2] = 1 - other[:2]
     with pytest.warns(cmfast.DiagnosticWarning, match="too few samples or clusters differ"):
         uncertainty.compare(Y, P, other, "f1_samples", multilabel=True, **FEW)
+
+
+def test_few_wrong_samples_and_rare_labels_warn():
+    y, p, _ = draw(60, 3, seed=16)
+    few = y.copy()
+    few[:3, 0] = 1 - few[:3, 0]
+    with pytest.warns(cmfast.DiagnosticWarning, match="f1_micro by bca .* fewer than 5 samples have a wrong label"):
+        uncertainty.interval(y, few, "f1_micro", multilabel=True, **FEW)
+    y[:, 1] = np.arange(60) < 4
+    with pytest.warns(
+        cmfast.DiagnosticWarning, match="f1_macro and 1 other metric by bca .* 1 of 3 labels are true of"
+    ):
+        uncertainty.interval(y, p, ["f1_macro", "f1_micro", "f1"], multilabel=True, **FEW)
+    uncertainty.interval(y, p, ["f1_micro", "f1_weighted", "f1_samples"], multilabel=True, **FEW)  # silent
