@@ -166,10 +166,22 @@ class _Scored(NamedTuple):
     home: Any
 
 
-def _adopt(
-    name: str, y_true: Any, given: dict[str, Any], pos_label: Any, clusters: Any, max_fpr: Any
-) -> tuple[_Scored, float]:
+class AreaOptions(NamedTuple):
+    """Options of intervals and comparisons of areas as the user passed them, and their defaults."""
+
+    method: str | None = None
+    test: str = "interval"
+    confidence_level: float = 0.95
+    pos_label: int | str | None = None
+    clusters: Any = None
+    max_fpr: float | None = None
+    on_failure: OnFailure = None
+    num_threads: int | None = None
+
+
+def _adopt(name: str, y_true: Any, given: dict[str, Any], chosen: AreaOptions) -> tuple[_Scored, float]:
     """Validate labels, the scores of every model, clusters and `max_fpr`; return them on the host."""
+    pos_label, clusters, max_fpr = chosen.pos_label, chosen.clusters, chosen.max_fpr
     if max_fpr is not None and name != AREA:
         validate.refuse("max_fpr", f"left out with {name!r}", validate.format_value(max_fpr))
     u = 1.0 if max_fpr is None else validate.number("max_fpr", max_fpr)
@@ -256,26 +268,15 @@ def _compute(name: str, codes: np.ndarray, scores: np.ndarray, max_fpr: float) -
     return compute_area(codes == 1, scores, max_fpr)
 
 
-def compute_interval(
-    y_true: Array,
-    y_score: Array,
-    name: str,
-    *,
-    method: AreaMethod | None = None,
-    confidence_level: float = 0.95,
-    pos_label: int | str | None = None,
-    clusters: Any = None,
-    max_fpr: float | None = None,
-    on_failure: OnFailure = None,
-    num_threads: int | None = None,
-) -> Interval:
-    """Return the interval of the area `name` of one model."""
-    validate.num_threads(num_threads)  # sorting takes one thread
-    method = "logit" if method is None else method
+def compute_interval(y_true: Array, y_score: Array, name: str, **options: Any) -> Interval:
+    """Return the interval of the area `name` of one model; options are :class:`AreaOptions`."""
+    chosen = AreaOptions(**options)
+    validate.num_threads(chosen.num_threads)  # sorting takes one thread
+    method = "logit" if chosen.method is None else chosen.method
     validate.choice("method", method, get_args(AreaMethod))
-    level = validate.share("confidence_level", confidence_level)
-    on_failure = validate.on_failure(on_failure)
-    given, u = _adopt(name, y_true, {"y_score": y_score}, pos_label, clusters, max_fpr)
+    level = validate.share("confidence_level", chosen.confidence_level)
+    on_failure = validate.on_failure(chosen.on_failure)
+    given, u = _adopt(name, y_true, {"y_score": y_score}, chosen)
     (scores,) = given.scores
     status = np.array(INVALID if np.isnan(scores).any() else OK, np.int8)
     failures.report(status, on_failure, failed=FAILED, why=partial(_explain_nan, scores))
@@ -290,26 +291,15 @@ def compute_interval(
     return Interval(*(adapter(inner).send(np.asarray(part), inner)[()] for part in made))
 
 
-def compare(
-    y_true: Array,
-    y_a: Array,
-    y_b: Array,
-    name: str,
-    *,
-    method: str = "delta",
-    test: str = "interval",
-    confidence_level: float = 0.95,
-    pos_label: int | str | None = None,
-    clusters: Any = None,
-    max_fpr: float | None = None,
-    num_threads: int | None = None,
-) -> Comparison:
-    """Return the comparison of the area `name` of two models on the same samples."""
-    validate.num_threads(num_threads)
+def compare(y_true: Array, y_a: Array, y_b: Array, name: str, **options: Any) -> Comparison:
+    """Return the comparison of the area `name` of two models on the same samples; options are :class:`AreaOptions`."""
+    chosen = AreaOptions(**options)
+    validate.num_threads(chosen.num_threads)
+    method, test = chosen.method or "delta", chosen.test
     validate.choice("method", method, ("delta",))
     validate.choice("test", test, ("interval",))
-    confidence_level = validate.share("confidence_level", confidence_level)
-    given, u = _adopt(name, y_true, {"y_a": y_a, "y_b": y_b}, pos_label, clusters, max_fpr)
+    confidence_level = validate.share("confidence_level", chosen.confidence_level)
+    given, u = _adopt(name, y_true, {"y_a": y_a, "y_b": y_b}, chosen)
     bad = np.array(INVALID if any(np.isnan(side).any() for side in given.scores) else OK, np.int8)
     failures.report(bad, None, failed=FAILED, why=partial(_explain_nan, np.stack(given.scores)))
     first, second = (_compute(name, given.codes, side, u) for side in given.scores)

@@ -265,7 +265,7 @@ def interval(
     ... )
     <Interval: estimate 0.889, low 0.261, high 0.995, standard_error 0.157>
 
-    Samples with several labels each, of which the mean F1 of a sample:
+    The mean F1 of samples with several labels each:
 
     >>> rng = np.random.default_rng(0)
     >>> y = rng.integers(0, 2, (300, 4))

@@ -1,9 +1,10 @@
 """Intervals and comparisons of multilabel metrics: whole samples are drawn, so that the labels of one stay together.
 
 Every metric is a function of sums over samples: per label the true positives, the labels and the predictions, and per
-sample whether all labels are right and the rates of its own 2x2 table. So a replicate is the product of how often each
-kind of sample was drawn and what one such sample adds. Rates of samples are rounded to integer multiples of a power of
-two, so that all sums are exact: the bits do not depend on the order of addition, and equal replicates are equal.
+sample whether all labels are correct and the rates of its own 2x2 table. So a replicate is the product of how often
+each kind of sample was drawn and what one such sample adds. Rates of samples are rounded to integer multiples of a
+power of two, so that all sums are exact: the bits do not depend on the order of addition, and equal replicates are
+equal.
 """
 
 import math
@@ -264,29 +265,35 @@ def _get_label_names(y_true: Any) -> tuple[Any, ...] | None:
     return None if columns is None else tuple(columns)
 
 
-def compute_interval(
-    y_true: Array,
-    y_pred: Array,
-    names: Any = None,
-    *,
-    method: str | None = None,
-    confidence_level: float = 0.95,
-    clusters: Any = None,
-    n_resamples: int = 10_000,
-    rng: "int | np.random.Generator" = 0,
-    undefined: Undefined = "present",
-    on_failure: OnFailure = None,
-    num_threads: int | None = None,
-) -> Any:
-    """Return intervals of multilabel metrics by a bootstrap of whole samples, or of clusters."""
-    method = "bca" if method is None else method
+class BootstrapOptions(NamedTuple):
+    """Options of intervals and comparisons of multilabel metrics as the user passed them, and their defaults."""
+
+    method: str | None = None
+    test: str = "permutation"
+    confidence_level: float = 0.95
+    clusters: Any = None
+    n_resamples: int = 10_000
+    rng: "int | np.random.Generator" = 0
+    undefined: Undefined = "present"
+    on_failure: OnFailure = None
+    num_threads: int | None = None
+
+
+def compute_interval(y_true: Array, y_pred: Array, names: Any = None, **given_options: Any) -> Any:
+    """Return intervals of multilabel metrics by a bootstrap of whole samples, or of clusters.
+
+    Options are :class:`BootstrapOptions`.
+    """
+    chosen = BootstrapOptions(**given_options)
+    clusters, num_threads = chosen.clusters, chosen.num_threads
+    method = "bca" if chosen.method is None else chosen.method
     validate.choice("method", method, METHODS)
-    level = validate.share("confidence_level", confidence_level)
+    level = validate.share("confidence_level", chosen.confidence_level)
     several, forms = _parse_names(names)
-    n_resamples = validate.count("n_resamples", n_resamples)
-    generator = validate.generator(rng)
-    options = _make_options(undefined, num_threads)
-    quiet = validate.on_failure(on_failure) == "ignore"
+    n_resamples = validate.count("n_resamples", chosen.n_resamples)
+    generator = validate.generator(chosen.rng)
+    options = _make_options(chosen.undefined, num_threads)
+    quiet = validate.on_failure(chosen.on_failure) == "ignore"
     given = {"y_true": y_true, "y_pred": y_pred}
     samples, hosts, home = _prepare_samples(given, clusters, forms, options)
     if not quiet and clusters is not None and clusters is not False:
@@ -342,29 +349,21 @@ def _make_replicates(
     return _replicate_statistics.make_replicates(np.moveaxis(values, 0, -1), np.asarray(estimate), bend)
 
 
-def compare(
-    y_true: Array,
-    y_a: Array,
-    y_b: Array,
-    names: Any = None,
-    *,
-    method: str = "bca",
-    test: str = "permutation",
-    confidence_level: float = 0.95,
-    clusters: Any = None,
-    n_resamples: int = 10_000,
-    rng: "int | np.random.Generator" = 0,
-    undefined: Undefined = "present",
-    num_threads: int | None = None,
-) -> Any:
-    """Return comparisons of two models by multilabel metrics: paired bootstrap and permutation test of samples."""
+def compare(y_true: Array, y_a: Array, y_b: Array, names: Any = None, **given_options: Any) -> Any:
+    """Return comparisons of two models by multilabel metrics: paired bootstrap and permutation test of samples.
+
+    Options are :class:`BootstrapOptions`.
+    """
+    chosen = BootstrapOptions(**given_options)
+    clusters, test, num_threads = chosen.clusters, chosen.test, chosen.num_threads
+    method = "bca" if chosen.method is None else chosen.method
     validate.choice("method", method, (*METHODS, "normal"))
     validate.choice("test", test, ("permutation", "interval"))
-    level = validate.share("confidence_level", confidence_level)
+    level = validate.share("confidence_level", chosen.confidence_level)
     several, forms = _parse_names(names)
-    n_resamples = validate.count("n_resamples", n_resamples, least=2)
-    generator = validate.generator(rng)
-    options = _make_options(undefined, num_threads)
+    n_resamples = validate.count("n_resamples", chosen.n_resamples, least=2)
+    generator = validate.generator(chosen.rng)
+    options = _make_options(chosen.undefined, num_threads)
     given = {"y_true": y_true, "y_a": y_a, "y_b": y_b}
     samples, (truth, *guesses), _ = _prepare_samples(given, clusters, forms, options)
     if clusters is not None and clusters is not False:
