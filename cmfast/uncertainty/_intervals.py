@@ -194,7 +194,7 @@ def interval(
 
     One-vs-rest averages are means of the areas of each class against all others, one-vs-one averages of those of all
     pairs of classes (Hand and Till); "weighted" ones by the shares of the classes, which count as random. The columns
-    of scores are those of the sorted labels, all of which must occur.
+    of scores are those of the sorted labels, and every column needs samples of its class.
 
     Areas take `method`, `confidence_level`, `pos_label`, `clusters`, `max_fpr`, `on_failure` and `num_threads`. With
     `multilabel` the methods are "bca", "percentile" and "basic", and there are besides `confidence_level`, `clusters`
