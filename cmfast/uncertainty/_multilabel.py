@@ -94,7 +94,7 @@ class Samples(NamedTuple):
     sums : list of array of float64, shape (u, K)
         Integers, for each model. True positives, labels and predictions of every label; samples with all labels right;
         samples; and for each rate averaged over samples how many have the rate, the sum of these rates in units of
-        `unit`, and how many of the samples in the average do not have it.
+        `unit`, and how many of the samples in the average lack the rate.
     n_labels : int
         Number of labels.
     unit : float
