@@ -295,6 +295,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "frame": (None, 3, "x", [1], {"label": [1]}, np.ones(2)),
     "margin": (*NO_NUMBER, 0, -0.5, None),
     "confidence_level": (*NO_NUMBER, 0, 1, 1.5, -0.5, None),
+    "max_fpr": (*NO_NUMBER, 0, -1.0, 0.1),  # of counts none is
     "keys": (None, 3, [], ["nonsense"], "nonsense", [3], ["site", "site"], {}, b"site"),
     "library": NO_NAME,
     "state_dict": (None, 3, "x", [1], {}, {"classes": 3}),
