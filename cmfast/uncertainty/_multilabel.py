@@ -56,7 +56,7 @@ def accept_indicators(
             del options["multilabel"]
             given = gather_named_arrays(given, options, sides)
             arrays, names = given[: len(sides)], given[len(sides) :]
-            if len(arrays) < len(sides) or len(names) > 1 or any(isinstance(side, str) for side in arrays):
+            if len(arrays) < len(sides) or len(names) > 1 or any(map(_are_names, arrays)):
                 validate.refuse("multilabel", f"False, or the arrays given: {', '.join(sides)}", "True without them")
             for name, value in options.items():
                 if name not in (*signature(function).parameters, *sides, *allowed):
@@ -70,6 +70,12 @@ def accept_indicators(
         return wrapper
 
     return decorate
+
+
+def _are_names(given: object) -> bool:
+    """Whether an argument is a name of a metric, or a list of names."""
+    several = given if isinstance(given, list | tuple) else [given]
+    return all(isinstance(name, str) for name in several)
 
 
 def _refuse_multilabel_names(names: Any) -> None:

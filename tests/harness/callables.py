@@ -537,6 +537,8 @@ QUICK = {"n_resamples": 20, "size": 2, "names": ["accuracy", "f1"], "index": 1}
 
 # By option: valid values, perhaps not with all other options. Small, so that calls are quick.
 RIGHT: dict[str, tuple[Any, ...]] = {
+    "max_fpr": (None,),  # of counts none is
+    "multilabel": (False, np.False_),
     "A": (Made(lambda make: (*map(make, NEAR), 3)), Made(lambda make: (*map(make, NEAR), np.int8(3)))),
     "num_threads": (1, 2, np.int8(3), None, 2**70),
     "n_classes": (2, 3, np.array(2), np.uint64(4), None),
