@@ -26,6 +26,7 @@ def jobs(*, small: bool = False) -> list[Job]:
     return [
         _simulation(small=small), _comparison(small=small), _permutation(small=small), _interval(small=small),
         _cells(small=small), _errors(small=small), _areas(small=small), _groups(small=small),
+        _multilabel(small=small),
         *(_all_errors(C, 20 if small else B) for C, B in ((3, 500_000), (10, 200_000), (32, 10_000), (100, 500))),
     ]  # fmt: skip
 
@@ -340,6 +341,52 @@ def simulate(n_resamples, scheme="expected_rounded", *, num_threads=None):
             values = np.partition(np.stack([found[name] for name in NAMES]), ends, axis=-1)
             out[s, kind] = (values[..., ends[1]] - values[..., ends[0]]).max(-1)
     return out
+
+
+def _multilabel(*, small: bool) -> Job:
+    """Return the job: from indicators of 20 labels to the BCa interval of the mean F1 of the labels."""
+    n, n_resamples, rng = (60, 60, np.random.default_rng(0)) if small else (500, 10_000, np.random.default_rng(0))
+    y = (rng.random((n, 20)) < 0.2).astype(np.int64)
+    guess = np.where(rng.random(y.shape) < 0.1, 1 - y, y)
+    few = max(20, n_resamples // 100)
+
+    def average_f1(y, guess):
+        """Return the mean F1 of the labels that are true or predicted, by NumPy."""
+        right, whole = (y & guess).sum(0), y.sum(0) + guess.sum(0)
+        return (2 * right / np.maximum(whole, 1)).sum() / (whole > 0).sum()
+
+    want = average_f1(y, guess)
+
+    def check(found):
+        estimate, low, high = map(float, found[:3])
+        np.testing.assert_allclose(estimate, want)
+        assert low < want < high < low + 0.3
+        return f"{estimate:.4f}, {low:.3f} to {high:.3f}"
+
+    def run(threads):
+        return uncertainty.interval(
+            y, guess, "f1_macro", multilabel=True, n_resamples=n_resamples, num_threads=threads, on_failure="ignore"
+        )
+
+    def take_quantiles(score, B):
+        """Return an estimate and quantiles of its replicates; rivals need no acceleration."""
+        values = []
+        for _ in range(B):
+            row = rng.integers(0, n, n)
+            values.append(score(y[row], guess[row]))
+        return score(y, guess), *np.quantile(values, (0.025, 0.975))
+
+    def use_scikit_learn():
+        from sklearn.metrics import f1_score
+
+        return take_quantiles(lambda y, p: f1_score(y, p, average="macro", zero_division=0), few)
+
+    rivals = [
+        Rival("loop of NumPy, quantiles", lambda: take_quantiles(average_f1, few), few, check),
+        Rival("loop of scikit-learn, quantiles", use_scikit_learn, few, check, needs="sklearn"),
+    ]
+    size = f"{n:,} samples, 20 labels, {n_resamples:,} replicates"
+    return Job("multilabel", size, n_resamples, "replicates", run, check, lambda: np.sort(guess), "sort", rivals)
 
 
 def _groups(*, small: bool) -> Job:

@@ -154,6 +154,7 @@ DRAWN: dict[str, Callable] = {
     "detection": boxes,
     "reference-cmfast.detection": boxes,
     "agreement": bars((0.62, 0.58, 0.71, 0.6), (BLUE, GREY, ORANGE, GREY)),
+    "multilabel": grids((np.random.default_rng(3).random((9, 12)) < 0.3).astype(float)),
     "groups": bars((0.9, 0.78, 0.86, 0.83), (GREY, ORANGE, BLUE, GREY)),
     "reference-cmfast.agreement": bars((0.62, 0.58, 0.71, 0.6), (BLUE, GREY, ORANGE, GREY)),
     "jax": words("jit(grad(loss))"),

@@ -99,6 +99,14 @@ Ignored: TypeAlias = int | str | Sequence[int] | Sequence[str] | None
 Progress: TypeAlias = bool | Callable[[int, int], object] | None
 IntervalMethod: TypeAlias = Literal["bca", "percentile", "basic", "normal", "wilson", "posterior"]
 AreaMethod: TypeAlias = Literal["logit", "normal"]
+AreaName: TypeAlias = Literal[
+    "roc_auc", "roc_auc_ovr", "roc_auc_ovr_weighted", "roc_auc_ovo", "roc_auc_ovo_weighted", "average_precision"
+]  # fmt: skip
+MultilabelName: TypeAlias = Literal[
+    "subset_accuracy", "hamming_loss", "recall_samples", "precision_samples", "f1_samples", "jaccard_samples",
+    "specificity_samples", "npv_samples", "fpr_samples", "fnr_samples", "fdr_samples", "false_omission_rate_samples",
+    "fowlkes_mallows_samples",
+]  # fmt: skip
 Coefficient: TypeAlias = Literal[
     "fleiss_kappa", "krippendorff_alpha", "gwet_ac1", "gwet_ac2", "conger_kappa", "light_kappa"
 ]

@@ -245,7 +245,7 @@ def multilabel(
     several = ALL if names is None else [names] if isinstance(names, str) else names
     if not isinstance(several, list | tuple) or not all(isinstance(name, str) for name in several):
         validate.refuse("names", "a name or a list of names", validate.format_value(names), TypeError)
-    forms = [_parse_name(name) for name in several]
+    forms = [parse_name(name) for name in several]
     _plan.check_undefined(undefined)
     on_failure = validate.on_failure(on_failure)
     *given, weight = _adopt_indicators(y_true, y_pred, sample_weight)
@@ -271,27 +271,35 @@ def _evaluate_forms(
     found: list[Any] = []
     own = None
     for metric, average in forms:
-        in_table = cast(MetricName, f"{metric}_binary")
         if metric == "subset_accuracy":
             right = (y_true == y_pred).all(-1)
             whole = _count_tables(right == right, right, weight, num_threads, "ignore")  # noqa: PLR0124 - all of them
             found.append(compute(whole, "recall_binary", **options))
         elif metric == "hamming_loss":
             found.append(compute(tables.sum(-3), "zero_one_loss", **options))
-        elif average == "micro":
-            found.append(compute(tables.sum(-3), in_table, **options))
-        elif average == "":
-            found.append(compute(tables, in_table, **options))
         elif average == "samples":
             own = _count_tables(y_true, y_pred, None, num_threads) if own is None else own
             found.append(_average_tables(own, metric, weight, options))
         else:
-            supports = tables[..., 1, :].sum(-1) if average == "weighted" else None
-            found.append(_average_tables(tables, metric, supports, options))
+            found.append(average_labels(tables, metric, average, options))
     return tuple(found)
 
 
-def _parse_name(name: str) -> tuple[str, str]:
+def average_labels(tables: Any, metric: str, average: str, options: dict[str, Any]) -> Any:
+    """Return the rate of each of the 2x2 tables of labels, shape (..., L, 2, 2), if `average` is "", else its average.
+
+    Averages are "micro", "macro" and "weighted".
+    """
+    in_table = cast(MetricName, f"{metric}_binary")
+    if average == "micro":
+        return compute(tables.sum(-3), in_table, **options)
+    if average == "":
+        return compute(tables, in_table, **options)
+    supports = tables[..., 1, :].sum(-1) if average == "weighted" else None
+    return _average_tables(tables, metric, supports, options)
+
+
+def parse_name(name: str) -> tuple[str, str]:
     """Split a multilabel metric name into metric and average ("" for none); refuse unknown names."""
     if name in SAMPLE_METRICS:
         return name, ""
@@ -309,6 +317,16 @@ def _average_tables(tables: Any, metric: str, weight: Any, options: dict[str, An
 
     One expression that works in every array library.
     """
+    values, inside, defined = rate_tables(tables, metric, options)
+    weight = inside * (1 if weight is None else weight)
+    with np.errstate(invalid="ignore"):
+        return divide_sums(
+            weight.sum(-1), (weight * values).sum(-1), (weight * (defined == 0)).sum(-1), options["undefined"]
+        )
+
+
+def rate_tables(tables: Any, metric: str, options: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """Return a rate of every 2x2 table, and masks of the tables that enter an average and of those that define it."""
     undefined: Undefined = options["undefined"]
     name = cast(MetricName, f"{metric}_binary")
     values = compute(tables, name, **{**options, "undefined": _plan.get_fill_value(undefined)})
@@ -319,12 +337,14 @@ def _average_tables(tables: Any, metric: str, weight: Any, options: dict[str, An
         inside = tables[..., 1, :].sum(-1) + tables[..., 0, 1] > 0
     elif undefined == "nan":
         inside = defined
-    weight = inside * (1 if weight is None else weight)
-    total = weight.sum(-1)
+    return values, inside, defined
+
+
+def divide_sums(total: Any, summed: Any, unknown: Any, undefined: Undefined) -> Any:
+    """Return a mean of rates from sums of the weights, of the weighted rates, and of the weights of undefined rates."""
     empty = total == 0
     with np.errstate(invalid="ignore"):
         if undefined in ("nan", "strict"):
-            out = (weight * values).sum(-1) / total
-            known = (weight * (defined == 0)).sum(-1) == 0
-            return out * known / known
-        return ((weight * values).sum(-1) + empty * _plan.get_fill_value(undefined)) / (total + empty)
+            known = unknown == 0
+            return summed / total * known / known
+        return (summed + empty * _plan.get_fill_value(undefined)) / (total + empty)

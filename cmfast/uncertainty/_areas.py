@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from cmfast._core import bad_values, dispatch, failures, result_frames, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import AreaMethod, Array, ArrayT, DeviceT, OnFailure
-from cmfast._core.lazy import accept_dask_arrays
+from cmfast._core.lazy import accept_dask_arrays, are_lazy, dask
 from cmfast._core.usual_options import describe_unknown_option
 from cmfast.metrics._thresholds import adopt_scores, explain_bad_row
 from cmfast.uncertainty._from_labels import gather_named_arrays
@@ -21,7 +21,11 @@ from cmfast.uncertainty._results import Interval, normal_interval
 
 R = TypeVar("R")
 AREA = "roc_auc"  # the name of the area among metrics
-AREAS_ELSEWHERE = frozenset({"auc", "auroc", "roc_auc_score"})
+AVERAGE_PRECISION = "average_precision"
+AVERAGES = ("roc_auc_ovr", "roc_auc_ovr_weighted", "roc_auc_ovo", "roc_auc_ovo_weighted")  # over classes
+SCORES = (AREA, *AVERAGES, AVERAGE_PRECISION)  # metrics of labels and scores
+ELSEWHERE = dict.fromkeys(("auc", "auroc", "roc_auc_score"), AREA)  # by the name elsewhere, in small letters
+ELSEWHERE |= dict.fromkeys(("ap", "auprc", "pr_auc", "average_precision_score"), AVERAGE_PRECISION)
 FAILED = "elements without areas"
 
 
@@ -77,8 +81,8 @@ class AucCovariance(NamedTuple, Generic[ArrayT]):
         validate.choice("method", method, get_args(AreaMethod))
         level = validate.share("confidence_level", confidence_level)
         if not result_repr.is_lazy_result(self):
-            _warn_of_no_width(self.standard_error)
-        return _compute_interval(self.auc, self.standard_error, method, level)
+            warn_of_no_width(self.standard_error)
+        return compute_area_interval(self.auc, self.standard_error, method, level)
 
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame with a row per model: its area and standard error."""
@@ -97,7 +101,7 @@ class AucCovariance(NamedTuple, Generic[ArrayT]):
         return f"{auc.shape[-1]:,} models, areas from {np.nanmin(auc):.4g} to {np.nanmax(auc):.4g}"
 
 
-def _warn_of_no_width(error: Any) -> None:
+def warn_of_no_width(error: Any) -> None:
     """Warn if the interval of an area has no width, though other samples would give another area."""
     if adapter(error).any(adapter(error).evaluate(lambda x: x == 0.0, error)):
         failures.warn_diagnostic(
@@ -106,7 +110,7 @@ def _warn_of_no_width(error: Any) -> None:
         )
 
 
-def _compute_interval(auc: Any, error: Any, method: str, confidence_level: float) -> Interval:
+def compute_area_interval(auc: Any, error: Any, method: str, confidence_level: float) -> Interval:
     """Return the interval of areas, as wide as their standard errors say."""
     z = NormalDist().inv_cdf((1.0 + confidence_level) / 2.0)
     found = normal_interval(auc, error, z)
@@ -245,35 +249,50 @@ def _explain_bad_element(arrays: list[Any], index: tuple[int, ...]) -> str:
 
 
 def accept_scores(
-    compute: Callable[..., Any], sides: tuple[str, ...], allowed: tuple[str, ...]
+    compute: Callable[..., Any], compute_others: Callable[..., Any], sides: tuple[str, ...], allowed: tuple[str, ...]
 ) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """Decorate a function of counts or labels: with "roc_auc" it calls `compute` of the arrays `sides`."""
+    """Decorate a function of counts or labels: for names of areas it calls a function of the arrays `sides`.
+
+    `compute` is for "roc_auc" of two classes; `compute_others` takes the name too, and options for clusters and partial
+    areas.
+    """
 
     def decorate(function: Callable[..., R]) -> Callable[..., R]:
         """Return the function that also accepts scores."""
 
         @wraps(function)
         def wrapper(*given: Any, **options: Any) -> Any:
-            """Call `compute` if "roc_auc" is wanted, else `function`."""
+            """Call a function of scores if the name is that of an area, else `function`."""
             named = options.get("names")
-            if isinstance(named, str) and (named == AREA or named.lower() in AREAS_ELSEWHERE):
+            if isinstance(named, str) and (named in SCORES or named.lower() in ELSEWHERE):
                 given = gather_named_arrays(given, options, sides)
             names = given[-1] if len(given) > 1 else None
-            if isinstance(names, list | tuple) and any(isinstance(name, str) and name == AREA for name in names):
-                validate.refuse("names", f"{AREA!r} alone, not in a list", validate.format_value(names))
-            if isinstance(names, str) and len(given) == len(sides) + 1 and names.lower() in AREAS_ELSEWHERE:
-                validate.refuse("names", "the names of metrics", f"{names!r}; it is called {AREA!r}")
-            if not isinstance(names, str) or names != AREA:
+            if isinstance(names, list | tuple):
+                alone = next((name for name in names if isinstance(name, str) and name in SCORES), None)
+                if alone is not None:
+                    validate.refuse("names", f"{alone!r} alone, not in a list", validate.format_value(names))
+            if isinstance(names, str) and len(given) == len(sides) + 1 and names.lower() in ELSEWHERE:
+                called = ELSEWHERE[names.lower()]
+                validate.refuse("names", "the names of metrics", f"{names!r}; it is called {called!r}")
+            if not isinstance(names, str) or names not in SCORES:
+                if options.get("max_fpr") is not None:
+                    validate.refuse("max_fpr", f"left out but for {AREA!r}", validate.format_value(options["max_fpr"]))
                 return function(*given, **options)
             if len(given) != len(sides) + 1:
-                wanted = f"a metric of counts; {AREA!r} needs labels and scores, {len(sides)} arrays in all"
+                wanted = f"a metric of counts; {names!r} needs labels and scores, {len(sides)} arrays in all"
                 validate.refuse("names", wanted, validate.format_value(names))
             for name, value in options.items():
-                if name not in signature(function).parameters:
+                if name not in (*signature(function).parameters, *allowed):
                     validate.fail(describe_unknown_option(name, (*sides, *allowed)), TypeError)
                 if name not in allowed:
-                    validate.refuse(name, f"left out with {AREA!r}", validate.format_value(value))
-            return compute(*given[:-1], **options)
+                    validate.refuse(name, f"left out with {names!r}", validate.format_value(value))
+            clusters, max_fpr = options.pop("clusters", None), options.pop("max_fpr", None)
+            if names == AREA and max_fpr is None and (clusters is None or clusters is False):
+                return compute(*given[:-1], **options)
+            options |= {"clusters": clusters, "max_fpr": max_fpr}
+            if are_lazy(*given[:-1], clusters):
+                return dask().call_delayed(compute_others, *given, **options)
+            return compute_others(*given, **options)
 
         return wrapper
 
@@ -301,5 +320,5 @@ def compute_interval(
     one = adapter(auc)
     auc, error = (one.evaluate(lambda x: x[..., 0][()], x) for x in (auc, error))
     if validate.on_failure(on_failure) != "ignore":
-        _warn_of_no_width(error)
-    return _compute_interval(auc, error, method, level)
+        warn_of_no_width(error)
+    return compute_area_interval(auc, error, method, level)

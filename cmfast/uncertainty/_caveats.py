@@ -84,13 +84,18 @@ def warn_of_counted_caveats(number: Mapping[str, Mapping[str, int]], method: str
     """Warn of unreliable intervals among `size` matrices; None for a single matrix."""
     other = 'method="posterior", or "wilson" for shares of samples' if method != "posterior" else 'method="wilson"'
     for reason, fits in number.items():
-        first, others = next(iter(fits)), len(fits) - 1
-        what = first if not others else f"{first} and {others} other metric{'s' if others > 1 else ''}"
         where = "" if size is None else f" in {max(fits.values())} of {size} matrices"
         text = TEXTS[reason].format(carried=FEW_VARIANCE_CARRIERS.get(method), other=other)
-        failures.warn_diagnostic(
-            f"intervals of {what} by {method} cover the true value less often than stated{where}: {text}"
-        )
+        warn_of_unreliable(list(fits), method, text, where)
+
+
+def warn_of_unreliable(names: list[str], method: str, text: str, where: str = "") -> None:
+    """Warn that intervals of some metrics cover the true value too rarely, for the reason in `text`."""
+    others = len(names) - 1
+    what = names[0] if not others else f"{names[0]} and {others} other metric{'s' if others > 1 else ''}"
+    failures.warn_diagnostic(
+        f"intervals of {what} by {method} cover the true value less often than stated{where}: {text}"
+    )
 
 
 def warn_of_few_clusters(clusters: Any, *, p_values: bool = False) -> None:

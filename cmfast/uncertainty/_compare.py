@@ -6,14 +6,14 @@ import numpy as np
 
 from cmfast._core import validate
 from cmfast._core.adapters import adapter
-from cmfast._core.annotations import Array, Ignored, Label, Undefined
+from cmfast._core.annotations import AreaName, Array, Ignored, Label, MultilabelName, Undefined
 from cmfast._core.lazy import accept_delayed
 from cmfast._core.usual_options import explain_options
 from cmfast.confusion_counts._count_samples import warn_of_order
 from cmfast.kernels.shared.uncertainty import add_cells, compute_acceleration
 from cmfast.metrics import _evaluate, _plan
 from cmfast.metrics._names import MetricName, Names
-from cmfast.uncertainty import _paired_replicates, _permutations, _replicate_statistics
+from cmfast.uncertainty import _area_influences, _multilabel, _paired_replicates, _permutations, _replicate_statistics
 from cmfast.uncertainty._areas import accept_scores
 from cmfast.uncertainty._caveats import warn_of_few_clusters, warn_of_few_swaps
 from cmfast.uncertainty._compare_areas import compare_areas
@@ -21,10 +21,11 @@ from cmfast.uncertainty._comparison import (
     FIELDS,
     Comparison,
     ComparisonsByMetric,
-    compute_normal_interval,
     summarize_errors,
+    summarize_replicates,
 )
 from cmfast.uncertainty._from_labels import accept_pairs_of_labels
+from cmfast.uncertainty._multilabel import accept_indicators
 from cmfast.uncertainty._paired_counts import PairedCounts
 from cmfast.uncertainty._symmetry_tests import check_paired
 
@@ -74,6 +75,8 @@ def compare(
     undefined: Undefined = ...,
     pos_label: Label | None = ...,
     ignore_index: Ignored = ...,
+    multilabel: Literal[False] = ...,
+    max_fpr: float | None = ...,
     num_threads: int | None = ...,
 ) -> Comparison: ...
 @overload
@@ -90,6 +93,8 @@ def compare(
     undefined: Undefined = ...,
     pos_label: Label | None = ...,
     ignore_index: Ignored = ...,
+    multilabel: Literal[False] = ...,
+    max_fpr: float | None = ...,
     num_threads: int | None = ...,
 ) -> ComparisonsByMetric: ...
 @overload
@@ -97,7 +102,7 @@ def compare(
     y_true: Array,
     y_a: Array,
     y_b: Array,
-    names: MetricName | Literal["roc_auc"],
+    names: MetricName | AreaName | MultilabelName,
     **options: Any,
 ) -> Comparison: ...
 @overload
@@ -116,7 +121,15 @@ def compare(
     **options: Any,
 ) -> ComparisonsByMetric: ...
 @accept_scores(
-    compare_areas, ("y_true", "y_a", "y_b"), ("method", "test", "confidence_level", "pos_label", "num_threads")
+    compare_areas,
+    _area_influences.compare,
+    ("y_true", "y_a", "y_b"),
+    ("method", "test", "confidence_level", "pos_label", "clusters", "max_fpr", "num_threads"),
+)
+@accept_indicators(
+    _multilabel.compare,
+    ("y_true", "y_a", "y_b"),
+    ("method", "test", "confidence_level", "clusters", "n_resamples", "rng", "undefined", "num_threads"),
 )
 @accept_pairs_of_labels(clusters=True)
 @explain_options
@@ -134,6 +147,8 @@ def compare(
     undefined: Undefined = "present",
     pos_label: Label | None = None,
     ignore_index: Ignored = None,
+    multilabel: bool = False,
+    max_fpr: float | None = None,
     num_threads: int | None = None,
 ) -> Any:
     """Compare two classifiers on the same samples: difference of any metric, its interval and a paired test.
@@ -146,14 +161,16 @@ def compare(
         as for :func:`cmfast.by`, and its columns: ``compare(table, names, y_true="label", y_a="new", y_b="old")``. Of
         both, `clusters` is the cluster of each sample, an array or a column. Lazy columns give a Delayed. For
         areas under ROC curves, labels and two arrays of scores, shape (n,): ``compare(y_true, s_a, s_b, "roc_auc")``.
+        With `multilabel` three arrays of 0 and 1, shape (n, L).
     names : str or list of str
-        As for :func:`cmfast.metrics.compute`, or "roc_auc", alone.
+        As for :func:`cmfast.metrics.compute`; with `multilabel` as for :func:`cmfast.metrics.multilabel`. Or an area,
+        alone, as for :func:`interval`: "roc_auc", "average_precision", "roc_auc_ovr", "roc_auc_ovo", ...
     method : {"bca", "percentile", "basic", "normal", "delta"}
         Method of the interval: bias-corrected and accelerated bootstrap; quantiles of the replicates; the quantiles
         reflected at the difference; normal interval with the standard error of the replicates; normal interval with
-        the standard error of the delta method, without resampling. "roc_auc" has "delta" alone, by
-        :func:`auc_covariance`, with the test "interval", and takes besides `confidence_level`, `pos_label` and
-        `num_threads`.
+        the standard error of the delta method, without resampling. Areas have "delta" alone, by the standard error of
+        :func:`interval`, with the test "interval", and take besides `confidence_level`, `pos_label`, `clusters`,
+        `max_fpr` and `num_threads`.
     test : {"permutation", "interval"}
         Source of the p-value: a paired permutation test, which swaps both predictions of a sample (or cluster) in
         which they differ; or the interval, where p is the smallest significance level that excludes 0. The second is
@@ -168,9 +185,14 @@ def compare(
         Value of a 0/0, as for :func:`cmfast.metrics.compute`. With "nan" or "strict" undefined resamples are left
         out and counted.
     pos_label : {1, 0}, optional
-        The positive one of two classes, for binary names; default: 1. For "roc_auc" any label.
+        The positive one of two classes, for binary names; default: 1. For "roc_auc" and "average_precision" any label.
     ignore_index : int or str, or list of these, optional
         If labels are given: samples with this true label are ignored.
+    multilabel : bool
+        The arrays are indicators: 1 where the sample of the row has the label of the column. Samples are drawn, and
+        swapped, with all their labels together. Any `method` but "delta"; `pos_label` and `ignore_index` are refused.
+    max_fpr : float, optional
+        For "roc_auc": areas up to this false positive rate, as for :func:`interval`.
     num_threads : int, optional
         Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
@@ -242,8 +264,18 @@ def compare(
     ... )
     >>> uncertainty.compare(truth, good, noisy, "roc_auc").verdict()
     'the first is higher'
+
+    Two models of samples with several labels each:
+
+    >>> y = rng.integers(0, 2, (300, 4))
+    >>> a, b = (
+    ...     np.where(rng.random(y.shape) < wrong, 1 - y, y)
+    ...     for wrong in (0.1, 0.2)
+    ... )
+    >>> uncertainty.compare(y, a, b, "f1_macro", multilabel=True).verdict()
+    'the first is higher'
     """
-    del ignore_index  # read where labels are counted, before this call
+    del ignore_index, multilabel, max_fpr  # read before this call
     check_paired(T)
     warn_of_order([T._held.axis], names)
     options = CompareOptions(method, test, confidence_level, n_resamples, rng, undefined, pos_label, num_threads)
@@ -385,24 +417,7 @@ def _summarize_replicates(
     with np.errstate(invalid="ignore"):  # inf - inf for ratios that are infinite in both
         estimate, apart = both[0] - both[1], drawn[:, :, 0] - drawn[:, :, 1]
     replicates = _replicate_statistics.make_replicates(np.moveaxis(apart, 1, -1), estimate, acceleration)
-    low, high, error = _replicate_statistics.compute_interval(
-        replicates, request.method, request.confidence_level, request.num_threads
-    )
-    if request.method == "normal":
-        low, high, p = compute_normal_interval(estimate, error, request.confidence_level)
-    else:
-        p = _replicate_statistics.compute_p_value(replicates, request.method)
-    fields = (
-        *both,
-        estimate,
-        low,
-        high,
-        p,
-        1.0 - _replicate_statistics.compute_share_below(replicates, 0.0),
-        error,
-        request.n_resamples - replicates.n,
-    )
-    return dict(zip(FIELDS, fields, strict=True))
+    return summarize_replicates(replicates, both, request.method, request.confidence_level, request.num_threads)
 
 
 def _compute_accelerations(

@@ -9,6 +9,7 @@ from cmfast._core import result_repr, validate
 from cmfast._core.markup import escape_prose
 from cmfast._core.usual_options import explain_options_of_methods
 from cmfast.kernels.loading import load
+from cmfast.uncertainty import _replicate_statistics
 
 OPTIONS = ("confidence_level", "method", "test", "axes")  # the last fields, which are not arrays
 DECIDES = "the test decides"  # appended if the interval and the test contradict each other
@@ -255,6 +256,26 @@ def summarize_errors(both: np.ndarray, error: np.ndarray, confidence_level: floa
     above = np.where(error > 0.0, ndtr(estimate / np.where(error > 0.0, error, 1.0)), (np.sign(estimate) + 1.0) / 2.0)
     above = np.where(np.isnan(error), np.nan, above)
     fields = (*both, estimate, low, high, p, above, error, np.zeros(estimate.shape, np.int64))
+    return dict(zip(FIELDS, fields, strict=True))
+
+
+def summarize_replicates(
+    replicates: _replicate_statistics.Replicates,
+    both: np.ndarray,
+    method: str,
+    confidence_level: float,
+    num_threads: int | None,
+) -> dict[str, np.ndarray]:
+    """Return the fields of a comparison from replicates of the difference of the metrics `both`, shape (2, ...)."""
+    estimate = replicates.estimate
+    low, high, error = _replicate_statistics.compute_interval(replicates, method, confidence_level, num_threads)
+    if method == "normal":
+        low, high, p = compute_normal_interval(estimate, error, confidence_level)
+    else:
+        p = _replicate_statistics.compute_p_value(replicates, method)
+    above = 1.0 - _replicate_statistics.compute_share_below(replicates, 0.0)
+    undefined = replicates.values.shape[-1] - replicates.n
+    fields = (*both, estimate, low, high, p, above, error, undefined)
     return dict(zip(FIELDS, fields, strict=True))
 
 

@@ -15,11 +15,12 @@ from cmfast.kernels.shared.metrics import Total
 from cmfast.metrics import _evaluate, _plan
 from cmfast.metrics._catalogue import GROUPS, Form, find_form
 from cmfast.metrics._margins import margins
-from cmfast.uncertainty import _clusters, _normalized_cells
+from cmfast.uncertainty import _area_influences, _clusters, _multilabel, _normalized_cells
 from cmfast.uncertainty._areas import accept_scores, compute_interval
 from cmfast.uncertainty._caveats import SHARE_OF, warn_of_caveats, warn_of_few_clusters
 from cmfast.uncertainty._from_labels import accept_labels
 from cmfast.uncertainty._invalid_counts import mask_failed, report_invalid
+from cmfast.uncertainty._multilabel import accept_indicators
 from cmfast.uncertainty._normalized_cells import CellsOf
 from cmfast.uncertainty._results import Interval, Intervals, Posterior, PosteriorsByMetric, normal_interval
 from cmfast.uncertainty._standard_error import Of, standard_error
@@ -31,7 +32,6 @@ NAMES_OF_PRIORS = ("unit", "perks", *PRIORS)
 OFS = ("metrics", *get_args(CellsOf))
 SCHEMES = {"multinomial": "multinomial", "rows": "row_multinomial", "dirichlet": "dirichlet"}
 FAILED = "matrices without intervals"
-OPTIONS_OF_AREAS = ("method", "confidence_level", "pos_label", "on_failure", "num_threads")
 
 
 @overload
@@ -54,12 +54,22 @@ def interval(
     pos_label: Label | None = ...,
     on_failure: OnFailure = ...,
     ignore_index: Ignored = ...,
+    multilabel: bool = ...,
+    max_fpr: float | None = ...,
     num_threads: int | None = ...,
 ) -> Any: ...
 @overload
 def interval(y_true: Array, y_pred: Array, names: Any = ..., **options: Any) -> Any: ...
 @accept_scores(
-    compute_interval, ("y_true", "y_score"), ("method", "confidence_level", "pos_label", "on_failure", "num_threads")
+    compute_interval,
+    _area_influences.compute_interval,
+    ("y_true", "y_score"),
+    ("method", "confidence_level", "pos_label", "clusters", "max_fpr", "on_failure", "num_threads"),
+)
+@accept_indicators(
+    _multilabel.compute_interval,
+    ("y_true", "y_pred"),
+    ("method", "confidence_level", "clusters", "n_resamples", "rng", "undefined", "on_failure", "num_threads"),
 )
 @accept_labels
 @explain_options
@@ -82,6 +92,8 @@ def interval(
     pos_label: Label | None = None,
     on_failure: OnFailure = None,
     ignore_index: Ignored = None,
+    multilabel: bool = False,
+    max_fpr: float | None = None,
     num_threads: int | None = None,
 ) -> Any:
     """Compute confidence or credible intervals of metrics, or of normalised cells.
@@ -92,15 +104,18 @@ def interval(
         Rows are the truth. Counts; or any shares of them if `n` is given. In its place two arrays of labels may stand,
         as for :meth:`cmfast.ConfusionCounts.update`: ``interval(y_true, y_pred, names)``; or a table, as for
         :func:`cmfast.by`, and its columns: ``interval(table, names, y_true="label", y_pred="guess")``. Labels of
-        Dask, and its DataFrame, give a Delayed. For the area under the ROC curve, labels and scores, as for
-        :func:`cmfast.metrics.roc_auc`: ``interval(y_true, y_score, "roc_auc")``.
+        Dask, and its DataFrame, give a Delayed. For areas, labels and scores, as for :func:`cmfast.metrics.roc_auc`:
+        ``interval(y_true, y_score, "roc_auc")``; averages over classes take scores of shape (n, C). With `multilabel`
+        two arrays of 0 and 1, shape (n, L).
     names : str or list of str, optional
-        As for :func:`cmfast.metrics.compute`, or "roc_auc", alone.
+        As for :func:`cmfast.metrics.compute`; with `multilabel` as for :func:`cmfast.metrics.multilabel`. Or an area,
+        alone: "roc_auc", "average_precision", or an average over classes: "roc_auc_ovr", "roc_auc_ovo",
+        "roc_auc_ovr_weighted", "roc_auc_ovo_weighted".
     of : {"metrics", "all", "row", "true", "col", "pred", "bi"}
         Target: metrics, or the cells of the matrix that :func:`cmfast.normalize` returns; then leave `names` out.
     method : {"bca", "percentile", "basic", "normal", "wilson", "posterior", "logit"}
         Method (see Notes); default: "bca", or "percentile" with "dirichlet" and for cells, which have neither "wilson"
-        nor "posterior". "roc_auc" has "logit", the default, and "normal".
+        nor "posterior". Areas have "logit", the default, and "normal".
     confidence_level : float
         Nominal coverage of the intervals.
     scheme : {"multinomial", "rows", "dirichlet"}
@@ -108,8 +123,8 @@ def interval(
         probabilities given the counts (always for "posterior").
     clusters : bool, or array, shape (n,)
         True: `M` has shape (..., k, C, C), a matrix for each of k clusters (patients, documents), as
-        :func:`cmfast.confusion_matrix` counts them with ``groups=``. If labels are given: the cluster of each
-        sample, or the name of a column.
+        :func:`cmfast.confusion_matrix` counts them with ``groups=``. If labels or scores are given: the cluster of
+        each sample, or the name of a column.
         The metric, or the normalised matrix, is that of their sum; clusters are resampled, not samples.
     strata : array, shape (k,), optional
         The stratum of every matrix along the axis before the last two; each stratum is resampled with its own number
@@ -125,12 +140,17 @@ def interval(
     undefined : {"present", "nan", "strict", "zero", "one"} or float
         Value of a 0/0 in every replicate, as for :func:`cmfast.metrics.compute`.
     pos_label : {1, 0}, optional
-        The positive one of two classes, for binary names; default: 1. For "roc_auc" any label.
+        The positive one of two classes, for binary names; default: 1. For "roc_auc" and "average_precision" any label.
     on_failure : {"warn", "raise", "ignore"}, optional
         What to do about matrices with bad values (see Notes).
         Default: as :func:`cmfast.config` says, first "warn".
     ignore_index : int or str, or list of these, optional
         If labels are given: samples with this true label are ignored.
+    multilabel : bool
+        The arrays are indicators: 1 where the sample of the row has the label of the column. Samples are drawn with all
+        their labels together.
+    max_fpr : float, optional
+        For "roc_auc": the area up to this false positive rate, standardised by McClish's formula as scikit-learn does.
     num_threads : int, optional
         Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
@@ -153,7 +173,7 @@ def interval(
         five samples carry the variance of a metric (four for "bca", nine for "basic"), as when errors, or errors far
         from the diagonal, are rare; few samples are correct, wrong or of a class in an average; `min_recall` of classes
         with similar recalls; replicates that are not centred on the estimate, as for an average over many small
-        classes. The message names a better method. With clusters: only fewer than twelve clusters. For "roc_auc": a
+        classes. The message names a better method. With clusters: only fewer than twelve clusters. For areas: a
         standard error of 0. Never if `on_failure` is "ignore".
 
     Notes
@@ -167,11 +187,18 @@ def interval(
       complements). Accurate with few samples and near 0 and 1 too, unlike a bootstrap: with 5 of 5 correct, no
       replicate is below 1.
     - "posterior": quantiles of the metric over draws of the cell probabilities from their Dirichlet posterior.
-    - "logit": for "roc_auc", the logarithm of the odds ``auc / (1 - auc)`` +- a multiple of its standard error, turned
+    - "logit": for areas, the logarithm of the odds ``auc / (1 - auc)`` +- a multiple of its standard error, turned
       back into an area. It stays between 0 and 1. "normal" does not; it is the area +- a multiple of the standard
-      error. Both rest on DeLong's variance (:func:`auc_covariance`).
+      error. Both rest on DeLong's variance (:func:`auc_covariance`), for the other areas on the same sum of squared
+      influences of samples (infinitesimal jackknife), or of clusters.
 
-    "roc_auc" takes `method`, `confidence_level`, `pos_label`, `on_failure` and `num_threads`.
+    One-vs-rest averages are means of the areas of each class against all others, one-vs-one averages of those of all
+    pairs of classes (Hand and Till); "weighted" ones by the shares of the classes, which count as random. The columns
+    of scores are those of the sorted labels, and every column needs samples of its class.
+
+    Areas take `method`, `confidence_level`, `pos_label`, `clusters`, `max_fpr`, `on_failure` and `num_threads`. With
+    `multilabel` the methods are "bca", "percentile" and "basic", and there are besides `confidence_level`, `clusters`
+    (of each sample), `n_resamples`, `rng`, `undefined`, `on_failure` and `num_threads`; arrays are on the CPU.
 
     With clusters "bca" leaves out one cluster at a time (for cells: uses the influence of each cluster), and "normal"
     uses :func:`standard_error` with `clusters`; "wilson" and "posterior" assume independent samples and are refused.
@@ -189,7 +216,10 @@ def interval(
     References
     ----------
     Efron, Better bootstrap confidence intervals, 1987. Wilson, Probable inference, the law of succession, and
-    statistical inference, 1927. Brown, Cai and DasGupta, Interval estimation for a binomial proportion, 2001.
+    statistical inference, 1927. Brown, Cai and DasGupta, Interval estimation for a binomial proportion, 2001. Jaeckel,
+    The infinitesimal jackknife, 1972. Hand and Till, A simple generalisation of the area under the ROC curve for
+    multiple class classification problems, 2001. Obuchowski, Nonparametric analysis of clustered ROC curve data, 1997.
+    McClish, Analyzing a portion of the ROC curve, 1989.
 
     Examples
     --------
@@ -234,8 +264,16 @@ def interval(
     ...     [1, 1, 1, 0, 0, 0], [0.9, 0.8, 0.3, 0.5, 0.2, 0.1], "roc_auc"
     ... )
     <Interval: estimate 0.889, low 0.261, high 0.995, standard_error 0.157>
+
+    The mean F1 of samples with several labels each:
+
+    >>> rng = np.random.default_rng(0)
+    >>> y = rng.integers(0, 2, (300, 4))
+    >>> guess = np.where(rng.random((300, 4)) < 0.1, 1 - y, y)
+    >>> uncertainty.interval(y, guess, "f1_samples", multilabel=True)
+    <Interval: estimate 0.884, low 0.863, high 0.902, standard_error 0.00983>
     """
-    del ignore_index  # read where labels are counted, before this call
+    del ignore_index, multilabel, max_fpr  # read before this call
     validate.choice("of", of, OFS)
     if of != "metrics" and names is not None:
         validate.refuse("names", f"left out with of={of!r}", validate.format_value(names))

@@ -186,19 +186,19 @@ def test_differences(
         own = swaps.select_group(group)
         observed = [values[:, group] for values in both]
         if own.n_states <= MOST_STATES:
-            weights = _weigh_states(own.sizes)
+            weights = weigh_states(own.sizes)
             found = _enumerate_swaps(own, len(weights), home, n_classes, options)
         else:
             weights = None
             found = _draw_swaps(own, group, home, n_classes, n_resamples, seed, options)
         for part, apart, values in zip(parts, found, observed, strict=True):
-            part.append(_count_extremes(apart, values, weights))
+            part.append(count_extremes(apart, values, weights))
     if not n_groups:
         return [PermutationResult(*(values[0],) * 3) for values in both]
     return [PermutationResult(*(np.stack(field) for field in zip(*part, strict=True))) for part in parts]
 
 
-def _weigh_states(sizes: np.ndarray) -> np.ndarray:
+def weigh_states(sizes: np.ndarray) -> np.ndarray:
     """Return the probability of every table that swaps lead to, in the order of :func:`_enumerate_swaps`."""
     weights = np.ones(1)
     for n in sizes.tolist():
@@ -269,7 +269,7 @@ def _draw_swaps(
         return [array[:, 0] - array[:, 1] for array in host]
 
 
-def _count_extremes(apart: np.ndarray, both: np.ndarray, weights: np.ndarray | None) -> PermutationResult:
+def count_extremes(apart: np.ndarray, both: np.ndarray, weights: np.ndarray | None) -> PermutationResult:
     """Return the p-values of swapped differences `apart`, shape (S, ...), against observed values, shape (2, ...).
 
     `weights` are the probabilities of enumerated tables; None for random ones, which the observed table joins.

@@ -295,6 +295,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "frame": (None, 3, "x", [1], {"label": [1]}, np.ones(2)),
     "margin": (*NO_NUMBER, 0, -0.5, None),
     "confidence_level": (*NO_NUMBER, 0, 1, 1.5, -0.5, None),
+    "max_fpr": (*NO_NUMBER, 0, -1.0, 0.1),  # of counts none is
     "keys": (None, 3, [], ["nonsense"], "nonsense", [3], ["site", "site"], {}, b"site"),
     "library": NO_NAME,
     "state_dict": (None, 3, "x", [1], {}, {"classes": 3}),
@@ -537,6 +538,8 @@ QUICK = {"n_resamples": 20, "size": 2, "names": ["accuracy", "f1"], "index": 1}
 
 # By option: valid values, perhaps not with all other options. Small, so that calls are quick.
 RIGHT: dict[str, tuple[Any, ...]] = {
+    "max_fpr": (None,),  # of counts none is
+    "multilabel": (False, np.False_),
     "A": (Made(lambda make: (*map(make, NEAR), 3)), Made(lambda make: (*map(make, NEAR), np.int8(3)))),
     "num_threads": (1, 2, np.int8(3), None, 2**70),
     "n_classes": (2, 3, np.array(2), np.uint64(4), None),

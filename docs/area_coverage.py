@@ -1,0 +1,127 @@
+"""Measure how often intervals of areas hold the truth: ``python docs/area_coverage.py``.
+
+Samples of known distributions are drawn many times, and the intervals that hold the true area are counted. The counts
+are kept in ``area_coverage.json``, and their table in ``uncertainty.md`` is written anew. It takes some two minutes of
+one core. Beside the intervals of `interval` it measures one that needs no influences: the logit interval of Boyd, Eng
+and Page (2013) for average precision, whose standard error is that of a share of the positive samples.
+"""
+
+import argparse
+import json
+import warnings
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from cmfast import uncertainty
+from cmfast.uncertainty import _area_influences
+
+HERE = Path(__file__).parent
+PAGE, KEPT = HERE / "uncertainty.md", HERE / "area_coverage.json"
+BEGIN, END = "<!-- areas begin -->", "<!-- areas end -->"
+POPULATION = 3_000_000
+Z = 1.959963984540054
+BOYD = "Boyd, Eng and Page"
+
+
+class Setting(NamedTuple):
+    """Shares of the classes, the distance of their scores in standard deviations, and the number of samples."""
+
+    shares: tuple[float, ...]
+    distance: float
+    n: int
+
+
+SETTINGS = {
+    "10 % of 100 positive": Setting((0.9, 0.1), 1.5, 100),
+    "10 % of 500 positive": Setting((0.9, 0.1), 1.5, 500),
+    "50 % of 60 positive": Setting((0.5, 0.5), 1.0, 60),
+    "50 % of 60 positive, far apart": Setting((0.5, 0.5), 3.0, 60),
+    "2 % of 1,000 positive": Setting((0.98, 0.02), 2.0, 1000),
+    "3 classes, 60 samples": Setting((0.6, 0.3, 0.1), 1.5, 60),
+    "3 classes, 300 samples": Setting((0.6, 0.3, 0.1), 1.5, 300),
+    "10 classes, 300 samples": Setting((0.1,) * 10, 2.0, 300),
+}
+TWO = {"roc_auc": {}, "roc_auc, max_fpr=0.2": {"max_fpr": 0.2}, "average_precision": {}}
+MANY: dict[str, dict[str, Any]] = {"roc_auc_ovr": {}, "roc_auc_ovr_weighted": {}, "roc_auc_ovo": {}}
+
+
+def draw(setting: Setting, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Return classes, and normal scores: of the positive class, or of every class."""
+    C = len(setting.shares)
+    y = rng.choice(C, n, p=setting.shares)
+    if C == 2:
+        return y, rng.normal(size=n) + setting.distance * y
+    return y, rng.normal(size=(n, C)) + setting.distance * (np.arange(C) == y[:, np.newaxis])
+
+
+def find_truth(setting: Setting, cases: dict[str, dict[str, Any]]) -> dict[str, float]:
+    """Return the areas in a large population."""
+    y, s = draw(setting, POPULATION // len(setting.shares), np.random.default_rng(1))
+    found = {}
+    for case, options in cases.items():
+        name, u = case.partition(",")[0], options.get("max_fpr", 1.0)
+        found[case] = float(_area_influences._compute(name, y, s, u).area)
+    return found
+
+
+def measure(setting: Setting, n_sets: int, seed: list[int]) -> dict[str, Any]:
+    """Return the truth and the number of intervals that hold it, by case and method, and of those compared."""
+    rng = np.random.default_rng(seed)
+    cases = TWO if len(setting.shares) == 2 else MANY
+    truth = find_truth(setting, cases)
+    held = {case: {"logit": 0, "normal": 0} for case in cases}
+    if "average_precision" in held:
+        held["average_precision"][BOYD] = 0
+    used = 0
+    while used < n_sets:
+        y, s = draw(setting, setting.n, rng)
+        if np.bincount(y, minlength=len(setting.shares)).min() < 2:
+            continue  # without two samples of each class there is no interval
+        used += 1
+        for case, options in cases.items():
+            for method in ("logit", "normal"):
+                one = uncertainty.interval(y, s, case.partition(",")[0], method=method, on_failure="ignore", **options)
+                held[case][method] += bool(one.low <= truth[case] <= one.high)
+            if case == "average_precision":
+                value = np.float64(one.estimate)
+                with np.errstate(divide="ignore", invalid="ignore"):
+                    middle = np.log(value / (1.0 - value))
+                    reach = Z / np.sqrt(np.count_nonzero(y) * value * (1.0 - value))
+                    target = np.log(truth[case] / (1.0 - truth[case]))
+                held[case][BOYD] += bool(middle - reach <= target <= middle + reach)
+    return {"test_sets": n_sets, "truth": truth, "held": held}
+
+
+def write_table(kept: dict[str, Any]) -> str:
+    """Return the table of coverages in Markdown."""
+    lines = ['| samples | area | `"logit"` | `"normal"` | Boyd, Eng and Page |', "|---|---|---|---|---|"]
+    for name, one in kept.items():
+        for case, counts in one["held"].items():
+            shares = [
+                f"{100 * counts[m] / one['test_sets']:.1f} %" if m in counts else "" for m in ("logit", "normal", BOYD)
+            ]
+            lines.append("| " + " | ".join([name, f"`{case}`", *shares]) + " |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Measure all settings and write the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sets", type=int, default=2000, help="test sets of each setting")
+    parser.add_argument("--page", action="store_true", help="write the page of what was measured before")
+    args = parser.parse_args()
+    warnings.simplefilter("ignore")
+    kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    for k, (name, setting) in enumerate(SETTINGS.items()):
+        if not args.page and kept.get(name, {}).get("test_sets") != args.sets:
+            kept[name] = measure(setting, args.sets, [11, k])
+            KEPT.write_text(json.dumps(kept, indent=1) + "\n")
+    text = PAGE.read_text()
+    head, tail = text[: text.index(BEGIN) + len(BEGIN)], text[text.index(END) :]
+    PAGE.write_text(f"{head}\n\n{write_table(kept)}\n\n{tail}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,270 @@
+"""Intervals of averaged, partial and clustered areas and of average precision, against derivatives of scikit-learn's.
+
+The standard error of an area is that of the sum of the influences of all samples, and the influence of a sample is the
+derivative of the area by its weight. scikit-learn takes weights, so differences of its scores give the derivatives.
+"""
+
+from statistics import NormalDist
+from typing import get_args
+
+import numpy as np
+import pytest
+from optional import torch
+from sklearn.metrics import average_precision_score, roc_auc_score
+
+import cmfast
+from cmfast import uncertainty
+from cmfast._core.annotations import AreaName
+from cmfast.uncertainty._areas import SCORES as SCORES_OF_AREAS
+
+LEVEL = NormalDist().inv_cdf(0.975)
+STEP = 1e-5
+
+
+def draw(n, C, *, seed=0, models=1):
+    """Return classes and the scores of all classes by some models, which sum to one."""
+    rng = np.random.default_rng(seed)
+    y = rng.choice(C, n, p=np.arange(1, C + 1) / np.arange(1, C + 1).sum())
+    common = 0.5 * rng.normal(size=(n, C)) + (np.arange(C) == y[:, None])
+    scores = np.exp(common + 0.7 * rng.normal(size=(models, n, C)))
+    return y, scores / scores.sum(-1, keepdims=True)
+
+
+def differentiate(score, n):
+    """Return the derivative of a function of weights by the weight of each sample, by central differences."""
+    found = np.empty(n)
+    for k in range(n):
+        weights = np.ones((2, n))
+        weights[:, k] += STEP, -STEP
+        found[k] = (score(weights[0]) - score(weights[1])) / (2 * STEP)
+    return found
+
+
+def find_error(influence, y, clusters=None):
+    """Return the standard error of a sum of influences of independent samples of each class, or of clusters."""
+    if clusters is not None:
+        sums = np.array([influence[clusters == k].sum() for k in np.unique(clusters)])
+        return np.sqrt(len(sums) / (len(sums) - 1) * (sums**2).sum())
+    classes, sizes = np.unique(y, return_counts=True)
+    parts = [m / (m - 1) * (influence[y == c] ** 2).sum() for c, m in zip(classes, sizes, strict=True)]
+    return np.sqrt(np.sum(parts))
+
+
+def logit_interval(value, error):
+    """Return the interval of an area, symmetric on the scale of log odds."""
+    log_odds = np.log(value / (1 - value)) + LEVEL * error / (value * (1 - value)) * np.array([-1, 1])
+    return 1 / (1 + np.exp(-log_odds))
+
+
+def compare_pairs(y, S, name):
+    """Return an average of areas by comparing every pair of samples, in Python."""
+    C, n = S.shape[1], len(y)
+    above = lambda s, up, down: np.mean([[(a > b) + (a == b) / 2 for b in s[down]] for a in s[up]])  # noqa: E731
+    share = np.bincount(y, minlength=C) / n
+    if "ovr" in name:
+        areas = np.array([above(S[:, k], y == k, y != k) for k in range(C)])
+        return (areas * share).sum() if "weighted" in name else areas.mean()
+    areas, weights = [], []
+    for j in range(C):
+        for k in range(j + 1, C):
+            areas.append((above(S[:, j], y == j, y == k) + above(S[:, k], y == k, y == j)) / 2)
+            weights.append(share[j] + share[k] if "weighted" in name else 1.0)
+    return np.average(areas, weights=weights)
+
+
+NAMES = ["roc_auc_ovr", "roc_auc_ovr_weighted", "roc_auc_ovo", "roc_auc_ovo_weighted"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_averages_over_classes_agree_with_all_pairs_and_scikit_learn(name):
+    y, (S,) = draw(70, 4)
+    S = np.round(S, 1)  # with ties
+    S = S / S.sum(1, keepdims=True)
+    found = uncertainty.interval(y, S, name)
+    np.testing.assert_allclose(found.estimate, compare_pairs(y, S, name), rtol=1e-13)
+    options = {"multi_class": name[8:11], "average": "weighted" if "weighted" in name else "macro"}
+    np.testing.assert_allclose(found.estimate, roc_auc_score(y, S, **options), rtol=1e-13)
+
+
+@pytest.mark.parametrize("name", NAMES[:2])
+def test_errors_of_one_vs_rest_are_those_of_derivatives(name):
+    y, (S,) = draw(60, 3, seed=1)
+    average = "weighted" if "weighted" in name else "macro"
+    influence = differentiate(
+        lambda w: roc_auc_score(y, S, multi_class="ovr", average=average, sample_weight=w), len(y)
+    )
+    error = find_error(influence, y)
+    found = uncertainty.interval(y, S, name)
+    np.testing.assert_allclose(found.standard_error, error, rtol=1e-7)
+    np.testing.assert_allclose((found.low, found.high), logit_interval(found.estimate, error), rtol=1e-7)
+
+
+def weigh_pairs(y, S, name, w):
+    """Return an average of one-vs-one areas of weighted samples, by all pairs."""
+    C = S.shape[1]
+    share = np.array([w[y == k].sum() for k in range(C)]) / w.sum()
+    areas, weights = [], []
+    for j in range(C):
+        for k in range(j + 1, C):
+            both = 0.0
+            for column, up, down in ((j, y == j, y == k), (k, y == k, y == j)):
+                a, b = S[up, column][:, None], S[down, column]
+                both += (w[up][:, None] * w[down] * ((a > b) + (a == b) / 2)).sum() / (w[up].sum() * w[down].sum()) / 2
+            areas.append(both)
+            weights.append(share[j] + share[k] if "weighted" in name else 1.0)
+    return np.average(areas, weights=weights)
+
+
+@pytest.mark.parametrize("name", NAMES[2:])
+def test_errors_of_one_vs_one_are_those_of_derivatives(name):
+    y, (S,) = draw(60, 4, seed=2)
+    influence = differentiate(lambda w: weigh_pairs(y, S, name, w), len(y))
+    found = uncertainty.interval(y, S, name)
+    np.testing.assert_allclose(found.standard_error, find_error(influence, y), rtol=1e-7)
+
+
+def test_two_classes_have_delongs_error():
+    y, (S,) = draw(80, 2, seed=3)
+    want = uncertainty.interval(y, S[:, 1], "roc_auc")
+    for name in NAMES:
+        found = uncertainty.interval(y, S, name)
+        for part, other in zip(found[:4], want, strict=False):
+            np.testing.assert_allclose(part, other, rtol=1e-12)
+
+
+@pytest.mark.parametrize("max_fpr", [0.07, 0.3, 0.999, 1.0])
+def test_partial_areas_agree_with_scikit_learn_and_its_derivatives(max_fpr):
+    y, (S,) = draw(90, 2, seed=4)
+    s = S[:, 1]
+    found = uncertainty.interval(y, s, "roc_auc", max_fpr=max_fpr)
+    np.testing.assert_allclose(found.estimate, roc_auc_score(y, s, max_fpr=max_fpr), rtol=1e-12)
+    influence = differentiate(lambda w: roc_auc_score(y, s, max_fpr=max_fpr, sample_weight=w), len(y))
+    np.testing.assert_allclose(found.standard_error, find_error(influence, y), rtol=1e-6)
+    if max_fpr == 1.0:
+        np.testing.assert_allclose(found, uncertainty.interval(y, s, "roc_auc"), rtol=1e-12)
+
+
+def test_partial_areas_of_tied_scores_agree_with_scikit_learn():
+    y, (S,) = draw(200, 2, seed=5)
+    s = np.round(S[:, 1], 1)
+    for max_fpr in (0.05, 0.2, 0.6):
+        found = uncertainty.interval(y, s, "roc_auc", max_fpr=max_fpr)
+        np.testing.assert_allclose(found.estimate, roc_auc_score(y, s, max_fpr=max_fpr), rtol=1e-12)
+
+
+@pytest.mark.parametrize("decimals", [9, 1])
+def test_average_precision_agrees_with_scikit_learn_and_its_derivatives(decimals):
+    y, (S,) = draw(90, 2, seed=6)
+    s = np.round(S[:, 0], decimals)
+    positive = (y == 0).astype(int)
+    found = uncertainty.interval(y, s, "average_precision", pos_label=0)
+    np.testing.assert_allclose(found.estimate, average_precision_score(positive, s), rtol=1e-12)
+    influence = differentiate(lambda w: average_precision_score(positive, s, sample_weight=w), len(y))
+    np.testing.assert_allclose(found.standard_error, find_error(influence, y), rtol=1e-6)
+    np.testing.assert_allclose(
+        (found.low, found.high), logit_interval(found.estimate, found.standard_error), rtol=1e-12
+    )
+    normal = uncertainty.interval(y, s, "average_precision", pos_label=0, method="normal")
+    np.testing.assert_allclose(normal.high - normal.low, 2 * LEVEL * found.standard_error, rtol=1e-12)
+
+
+CALLS = {
+    "roc_auc": lambda y, s, w: roc_auc_score(y, s, sample_weight=w),
+    "average_precision": lambda y, s, w: average_precision_score(y, s, sample_weight=w),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_clusters_are_the_observations(name):
+    y, (S, T) = draw(75, 2, seed=7, models=2)
+    patient = np.arange(75) // 5
+    influences = [differentiate(lambda w, s=s: CALLS[name](y, s[:, 1], w), 75) for s in (S, T)]
+    error = find_error(influences[0], y, patient)
+    for clusters in (patient, patient.astype(str)):
+        found = uncertainty.interval(y, S[:, 1], name, clusters=clusters)
+        np.testing.assert_allclose(found.standard_error, error, rtol=1e-6)
+    compared = uncertainty.compare(y, S[:, 1], T[:, 1], name, clusters=patient)
+    np.testing.assert_allclose(
+        compared.standard_error, find_error(influences[0] - influences[1], y, patient), rtol=1e-6
+    )
+    with pytest.warns(cmfast.DiagnosticWarning, match="fewer than 12 clusters"):
+        uncertainty.interval(y, S[:, 1], name, clusters=patient // 2)
+
+
+@pytest.mark.parametrize("name", ["roc_auc_ovr", "average_precision", "max_fpr"])
+def test_comparisons_have_the_error_of_the_difference(name):
+    y, sides = draw(80, 3 if name == "roc_auc_ovr" else 2, seed=8, models=2)
+    score = {
+        "roc_auc_ovr": lambda s, w: roc_auc_score(y, s, multi_class="ovr", sample_weight=w),
+        "average_precision": lambda s, w: average_precision_score(y, s, sample_weight=w),
+        "max_fpr": lambda s, w: roc_auc_score(y, s, max_fpr=0.2, sample_weight=w),
+    }[name]
+    a, b = sides if name == "roc_auc_ovr" else sides[..., 1]
+    options = {"max_fpr": 0.2} if name == "max_fpr" else {}
+    called = "roc_auc" if name == "max_fpr" else name
+    found = uncertainty.compare(y, a, b, called, **options)
+    ones = np.ones(80)
+    influence = differentiate(lambda w: score(a, w) - score(b, w), 80)
+    error = find_error(influence, y)
+    np.testing.assert_allclose((found.first, found.second), (score(a, ones), score(b, ones)), rtol=1e-12)
+    np.testing.assert_allclose(found.standard_error, error, rtol=1e-6)
+    difference = score(a, ones) - score(b, ones)
+    np.testing.assert_allclose((found.low, found.high), difference + LEVEL * error * np.array([-1, 1]), rtol=1e-6)
+    np.testing.assert_allclose(found.p_value, 2 * NormalDist().cdf(-abs(difference) / error), rtol=1e-5)
+    assert (found.name, found.method, found.test) == (called, "delta", "interval")
+
+
+def test_labels_of_text_and_tensors():
+    y, (S,) = draw(60, 3, seed=9)
+    want = uncertainty.interval(y, S, "roc_auc_ovo")
+    assert repr(uncertainty.interval(np.array(["a", "b", "c"])[y], S, "roc_auc_ovo")) == repr(want)
+    assert repr(uncertainty.interval(y_true=y.tolist(), y_score=S.tolist(), names="roc_auc_ovo")) == repr(want)
+    found = uncertainty.interval(torch.from_numpy(y), torch.from_numpy(S), "roc_auc_ovo")
+    assert isinstance(found.low, torch.Tensor)
+    assert float(found.low) == float(want.low)
+
+
+def test_names_for_type_checkers_are_all_areas():
+    assert get_args(AreaName) == SCORES_OF_AREAS
+
+
+def test_undefined_and_bad_areas():
+    y, (S,) = draw(40, 2, seed=10)
+    nothing = uncertainty.interval(np.zeros(40, int), S[:, 1], "average_precision")
+    assert np.isnan(nothing[:4]).all()
+    bad = S[:, 1].copy()
+    bad[3] = np.nan
+    with pytest.warns(cmfast.FailureWarning, match="y_score"):
+        found = uncertainty.interval(y, bad, "average_precision")
+    assert np.isnan(found[:4]).all()
+    with pytest.warns(cmfast.DiagnosticWarning, match="standard error is 0"):
+        uncertainty.interval(y, y.astype(float), "average_precision")
+
+
+Y, (SCORES, OTHER) = draw(40, 3, models=2)
+TWO = (Y > 1).astype(int)
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: uncertainty.interval(Y, SCORES[:, :2], "roc_auc_ovr"), "y_true must be of 2 classes"),
+        (lambda: uncertainty.interval(Y, SCORES[:, 0], "roc_auc_ovr"), r"y_score must be of shape \(n, C\)"),
+        (lambda: uncertainty.interval(Y, SCORES[:9], "roc_auc_ovr"), r"y_score must be of shape \(40, C\)"),
+        (lambda: uncertainty.interval(Y, SCORES, "roc_auc_ovr", pos_label=1), "pos_label must be left out"),
+        (lambda: uncertainty.interval(Y, SCORES, "roc_auc_ovr", max_fpr=0.1), "max_fpr must be left out"),
+        (lambda: uncertainty.interval(TWO, SCORES[:, 0], "average_precision", max_fpr=0.1), "max_fpr must be left out"),
+        (lambda: uncertainty.interval(TWO, SCORES[:, 0], "roc_auc", max_fpr=1.2), "max_fpr must be"),
+        (lambda: uncertainty.interval(TWO, SCORES[:, 0], "roc_auc", max_fpr=0), "max_fpr must be"),
+        (lambda: uncertainty.interval(TWO, SCORES[:, 0], "roc_auc", clusters=[1, 2]), "clusters must be"),
+        (lambda: uncertainty.interval(TWO, SCORES[:, 0], ["average_precision", "mcc"]), "alone, not in a list"),
+        (lambda: uncertainty.interval(TWO, TWO, "accuracy", max_fpr=0.1), "max_fpr must be left out"),
+        (lambda: uncertainty.compare(TWO, TWO, TWO, "accuracy", max_fpr=0.1), "max_fpr must be left out"),
+        (lambda: uncertainty.compare(Y, SCORES, OTHER[:, :2], "roc_auc_ovo"), "y_b must be of shape"),
+        (lambda: uncertainty.compare(TWO, SCORES[:, 0], OTHER[:9, 0], "average_precision"), "must have one shape"),
+        (lambda: uncertainty.compare(Y, SCORES, OTHER, "roc_auc_ovo", method="bca"), "method must be"),
+    ],
+)
+def test_wrong_arguments_are_refused_by_name(call, text):
+    with pytest.raises((ValueError, TypeError), match=text):
+        call()
