@@ -216,7 +216,7 @@ def _count_with_rest(
     columns: list[_label_codes.Codes], weight: Array | None, groups: Any, axis: Axis, ignored: Any
 ) -> CountsState:
     """Count encoded labels as positions in `axis`, whose last class has all labels that are not listed."""
-    listed = Axis(axis.listed, LABELS)
+    listed = Axis(axis.own_labels, LABELS)
     for column in columns:  # raises if the kinds of labels differ
         listed.union(Axis(tuple(column.values[:1]), FOUND), "y_true and y_pred", "labels")
     places, found = listed.positions, []

@@ -208,7 +208,7 @@ class ConfusionCounts(State, Generic[ArrayT], metaclass=_NamesMissing):
         counts._update(y_true, y_pred, sample_weight, groups, ignore_index, whole_floats=whole_floats)
         counts._held = _count_samples.warn_of_disjoint_labels(counts._held)
         if labels is not None and sample_weight is ignore_index is None and len(y_true):
-            listed = counts._held.axis.listed
+            listed = counts._held.axis.own_labels
             warn_if_none_occurs(
                 counts.matrix,
                 listed,

@@ -40,14 +40,14 @@ class Axis(NamedTuple):
     source: str
 
     @property
-    def listed(self) -> tuple[Any, ...]:
+    def own_labels(self) -> tuple[Any, ...]:
         """The labels without the name of the rest."""
         return self.labels[:-1] if self.source == OTHER else self.labels
 
     @property
     def kind(self) -> str:
         """The kind of the labels ("integers", "strings", ...); "" without labels."""
-        kinds = {get_kind(label) for label in self.listed}
+        kinds = {get_kind(label) for label in self.own_labels}
         return "integers" if len(kinds) > 1 else "".join(kinds)  # only bool and int may occur together
 
     @property
@@ -114,12 +114,12 @@ class Axis(NamedTuple):
         if self.source == IDS:
             return f"n_classes={len(self.labels)}"
         kind = "labels" if self.source in (LABELS, OTHER) else "found labels"
-        return f"{kind} {validate.format_value(self.listed)}{' and the rest' if self.source == OTHER else ''}"
+        return f"{kind} {validate.format_value(self.own_labels)}{' and the rest' if self.source == OTHER else ''}"
 
     def to_json_dict(self) -> dict[str, Any]:
         """Return the axis as a dict that JSON can represent."""
         kind = self.kind
-        labels = list(self.listed)
+        labels = list(self.own_labels)
         if kind == "bytes":
             labels = [label.decode("latin-1") for label in labels]
         elif kind == "times":

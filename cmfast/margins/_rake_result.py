@@ -98,7 +98,7 @@ class RakeResult(NamedTuple, Generic[ArrayT]):
         Returns
         -------
         array of float64, shape (...)
-            NaN where there are no weights, or their sum is 0. Does not synchronise a device. Reproducible.
+            NaN for weights that are NaN, or whose sum is 0. Does not synchronise a device. Reproducible.
 
         References
         ----------

@@ -15,13 +15,13 @@ def p_values(s, labels, new_scores, *, n_groups):
     """
     batch, n = s.shape[:-1], s.shape[-1]
     rows = math.prod(batch)
-    held, asked = (
+    held, queries = (
         s.reshape(rows, n).astype(np.float64),
         new_scores.reshape(rows, new_scores.shape[-2], n_groups).astype(np.float64),
     )
     held[np.isnan(held)] = np.inf
-    asked[np.isnan(asked)] = -np.inf
-    out, status = np.empty(asked.shape), np.full((rows, n_groups), OK, np.int8)
+    queries[np.isnan(queries)] = -np.inf
+    out, status = np.empty(queries.shape), np.full((rows, n_groups), OK, np.int8)
     scored = np.full((rows, n), OK, np.int8)
     groups = np.zeros((rows, n), np.int64) if labels is None else labels.reshape(rows, n)
     for b in range(rows):
@@ -33,6 +33,6 @@ def p_values(s, labels, new_scores, *, n_groups):
         for g in range(n_groups):
             some = ranked[ends[g - 1] if g else 0 : ends[g]]
             status[b, g] = ZERO_LINE if labels is not None and not some.size else OK
-            n_least = some.size - some.searchsorted(asked[b, :, g], side="left")
+            n_least = some.size - some.searchsorted(queries[b, :, g], side="left")
             out[b, :, g] = (n_least + 1) / (some.size + 1)
     return out.reshape(new_scores.shape), status.reshape(*batch, n_groups), scored.reshape(s.shape)
