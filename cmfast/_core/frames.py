@@ -17,7 +17,7 @@ def library_name(option: str, frame: Any) -> str:
     return found
 
 
-def to_native(x: Any) -> Any:
+def unwrap_narwhals(x: Any) -> Any:
     """Return the table that a DataFrame or LazyFrame of narwhals wraps; anything else unchanged."""
     is_wrapped = type(x).__module__.partition(".")[0] == "narwhals" and hasattr(x, "to_native")
     return x.to_native() if is_wrapped else x
@@ -36,7 +36,7 @@ def collect_table(x: Any) -> Any:
     Lazy tables are those of polars. Streams, such as relations of DuckDB, become a Table of Arrow. Tables of narwhals
     are those that they wrap.
     """
-    x = to_native(x)
+    x = unwrap_narwhals(x)
     if _columns.library_name(x) is None and is_table(x):
         return x.collect()
     of_columns = type(x).__module__.partition(".")[0] in ("pandas", "polars", "pyarrow")  # columns are streams, too
@@ -67,7 +67,7 @@ def is_lazy_table(x: Any) -> bool:
 
 def holds_columns(x: Any) -> bool:
     """Whether `x` is a table, a lazy one, or an object that exports a stream of Arrow."""
-    x = to_native(x)
+    x = unwrap_narwhals(x)
     return is_table(x) or is_dask_frame(x) or hasattr(type(x), "__arrow_c_stream__")
 
 

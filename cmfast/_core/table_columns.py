@@ -41,7 +41,7 @@ def accept_table(
                 found = find_columns(given[skipped:], options, sides)
                 if found is not None:
                     columns, frame, rest = found
-                    frame = frames.to_native(frame)
+                    frame = frames.unwrap_narwhals(frame)
                     columns |= {name: options.pop(name) for name in others if options.get(name) is not None}
                     if lazy.is_dask_frame(frame):
                         target = getattr(given[0], function.__name__) if of_class else lazy.find_importable(wrapper)

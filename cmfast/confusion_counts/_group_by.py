@@ -86,7 +86,7 @@ def by(
     0    a       0.0
     1    b       0.5
     """
-    frame = frames.to_native(frame)
+    frame = frames.unwrap_narwhals(frame)
     if lazy.is_dask_frame(frame):
         options = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "labels": labels}
         options |= {"n_classes": n_classes, "other": other, "ignore_index": ignore_index, "whole_floats": whole_floats}

@@ -145,7 +145,7 @@ class Axis(NamedTuple):
             demand(holds=False, why="its labels are not of their kind")
         known = all(isinstance(label, tuple(KINDS.values())) for label in labels)
         demand(known and len(set(labels)) == len(labels) == len(facts["labels"]), "its labels are invalid or repeated")
-        demand(source != OTHER or (labels and OTHER not in labels), "its labels have no rest")
+        demand(source != OTHER or (bool(labels) and OTHER not in labels), "its labels have no rest")
         found = cls((*labels, *([OTHER] if source == OTHER else [])), source)
         of_one = len({*map(get_kind, labels)} - {"booleans"}) <= 1
         demand(of_one and found.kind == kind, "its labels are of several kinds")

@@ -22,10 +22,8 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-Margins: TypeAlias = (
-    "Sequence[tuple[Axes, ArrayLike]] | Sequence[pd.DataFrame | pd.Series[Any] | pl.DataFrame | pa.Table]"
-    " | Mapping[Any, Any]"
-)
+MarginTable: TypeAlias = "pd.DataFrame | pd.Series[Any] | pl.DataFrame | pa.Table"
+Margins: TypeAlias = "Sequence[tuple[Axes, ArrayLike]] | Sequence[MarginTable] | Mapping[Any, Any]"
 MOST_KEYS = 2**62
 ARGUMENTS = _long_tables.Arguments("values", "coords", "margins")
 

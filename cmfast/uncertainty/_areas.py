@@ -24,7 +24,9 @@ AREA = "roc_auc"  # the name of the area among metrics
 AVERAGE_PRECISION = "average_precision"
 AVERAGES = ("roc_auc_ovr", "roc_auc_ovr_weighted", "roc_auc_ovo", "roc_auc_ovo_weighted")  # over classes
 SCORES = (AREA, *AVERAGES, AVERAGE_PRECISION)  # metrics of labels and scores
-ELSEWHERE = dict.fromkeys(("auc", "auroc", "roc_auc_score"), AREA)  # by the name elsewhere, in small letters
+ELSEWHERE: dict[str, str] = dict.fromkeys(
+    ("auc", "auroc", "roc_auc_score"), AREA
+)  # by the name elsewhere, in small letters
 ELSEWHERE |= dict.fromkeys(("ap", "auprc", "pr_auc", "average_precision_score"), AVERAGE_PRECISION)
 FAILED = "elements without areas"
 

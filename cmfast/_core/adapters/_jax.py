@@ -12,6 +12,8 @@ from cmfast._core.adapters import _jax_tracing, reads_for_message
 from cmfast._core.adapters._array_api import Namespace
 from cmfast._core.adapters._jax_tracing import UNKNOWN_VALUES, find_values, is_traced
 
+config: Any = jax.config  # whose flags type checkers do not know
+
 
 class Jax(Namespace):
     """Adapter of JAX arrays with 64-bit types, and of the tracers that stand for them inside transformations."""
@@ -21,7 +23,7 @@ class Jax(Namespace):
         if not isinstance(x, jax.Array):
             msg = f"{name} must be a JAX array, got {type(x).__module__}.{type(x).__qualname__}"
             raise TypeError(msg)
-        if not jax.config.jax_enable_x64:
+        if not config.jax_enable_x64:
             what = "as counts are int64 and sums float64, which JAX rounds to 32 bits by default"
             cure = f"call jax.config.update('jax_enable_x64', True) first, or give numpy.asarray({name})"
             msg = f"{name} must be an array of JAX with 64-bit types, {what}; {cure}"
@@ -113,7 +115,7 @@ class Jax(Namespace):
 
 def find_default_device() -> Any:
     """Return the device on which JAX runs what nothing binds to another."""
-    chosen = jax.config.jax_default_device
+    chosen = config.jax_default_device
     return jax.devices(chosen)[0] if isinstance(chosen, str) else chosen or jax.devices()[0]
 
 

@@ -15,6 +15,7 @@ import jax  # noqa: TID251
 import numpy as np
 from jax import custom_batching  # noqa: TID251
 from jax import numpy as jnp  # noqa: TID251
+from jax.core import Tracer  # noqa: TID251
 
 from cmfast._core import caller
 from cmfast._core.adapters import read_only
@@ -63,11 +64,11 @@ LABEL_OPS = frozenset({"confusion_matrix", "label_margins"})  # their last resul
 
 def is_traced(x: Any) -> bool:
     """Whether `x` is a tracer, which stands for an array inside a transformation."""
-    return isinstance(x, jax.core.Tracer)
+    return isinstance(x, Tracer)
 
 
 def find_values(x: Any, *, ignore_gradient: bool = False) -> Any:
-    """Return the array of the tracer `x`, or `x` if it is none; None if it is unknown or has a gradient.
+    """Return the array of the tracer `x`, or `x` if it is an array; None if it is unknown or has a gradient.
 
     Eager ``jax.grad`` knows values, and integers have no gradient.
     """
