@@ -509,6 +509,17 @@ def _thresholds() -> None:
     cmfast.conformal.threshold(np.zeros((8, 8)), 0.1)  # eight rows for the lane kernel
 
 
+def _weighted_thresholds() -> None:
+    """Call functions that compile the kernels of op ``weighted_threshold``: none so far."""
+    ones = np.ones(WARM_SAMPLES)
+    cmfast.conformal.threshold(ones, 0.1, sample_weight=ones, new_weight=ones[:1])
+
+
+def _p_values() -> None:
+    """Call functions that compile the kernels of op ``p_values``: none so far."""
+    cmfast.conformal.p_values(np.ones(WARM_SAMPLES), np.ones(1))
+
+
 def _score_histogram() -> None:
     """Call functions that compile the kernels of op ``score_histogram``."""
     cmfast.conformal.score_histogram(np.arange(WARM_SAMPLES))
@@ -613,6 +624,8 @@ CALLS: dict[str, Callable[[], object]] = {
     "row_draws": _row_draws,
     "scores": _scores,
     "threshold": _thresholds,
+    "weighted_threshold": _weighted_thresholds,
+    "p_values": _p_values,
     "score_histogram": _score_histogram,
     "prediction_sets": _prediction_sets,
     "set_coverage": _covered,
