@@ -22,6 +22,7 @@ def check_bits(op, target):
 
 
 @elsewhere
+@pytest.mark.exhaustive  # compiles all of a fixed set of cases; the short run keeps the tests of what it reads
 @pytest.mark.parametrize("target", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda_host)])
 def test_no_bit_changed(target):
     if target not in bits.targets():

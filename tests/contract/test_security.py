@@ -2,6 +2,8 @@
 
 import ast
 import re
+from functools import cache
+from typing import NamedTuple
 
 import pytest
 import yaml
@@ -18,13 +20,27 @@ PICKLES = {"kernels/cpu/_core/jit.py"}  # the cache of machine code, which the u
 CODE = {"kernels/cpu/metrics/_formulas.py", "kernels/cpu/metrics/_gradients_classes.py"}  # from our own sources
 
 
+class Module(NamedTuple):
+    """A module of the package: its name, the modules that it imports, and the functions that it calls."""
+
+    name: str
+    imports: list[str]
+    functions: list[str]
+    loads: list[tuple[str, ast.Call]]  # those whose name ends in "load" or the like, with the call
+
+
+@cache
 def modules():
-    """Yield the name and the syntax tree of every module of the package."""
-    for folder in FOLDERS:
-        for path in sorted(folder.rglob("*.py")):
-            name = path.relative_to(ROOT).as_posix()
-            if not name.startswith("cmfast/kernels/"):
-                yield name, ast.parse(path.read_text())
+    """Return all modules of the package; cached without their syntax trees, which are large."""
+    found = []
+    for path in (path for folder in FOLDERS for path in sorted(folder.rglob("*.py"))):
+        name = path.relative_to(ROOT).as_posix()
+        if not name.startswith("cmfast/kernels/"):
+            tree = ast.parse(path.read_text())
+            called = list(calls(tree))
+            loads = [each for each in called if re.search("load|read|open", each[0].rpartition(".")[2])]
+            found.append(Module(name, list(imports(tree)), [function for function, _ in called], loads))
+    return found
 
 
 def imports(tree):
@@ -44,32 +60,32 @@ def calls(tree):
 
 
 def test_modules_that_could_reach_a_network_are_known():
-    found = {name for name, tree in modules() if NETWORK & {each.partition(".")[0] for each in imports(tree)}}
+    found = {one.name for one in modules() if NETWORK & {each.partition(".")[0] for each in one.imports}}
     assert found <= SOCKETS | ADDRESSES
     assert found >= SOCKETS
-    for name, tree in modules():
-        if name in SOCKETS:
-            assert {each for each, _ in calls(tree) if each.startswith("socket.")} == {"socket.gethostname"}
-        if name in ADDRESSES:
-            assert {each for each in imports(tree) if each.startswith(("urllib", "http"))} <= {"urllib.parse"}
+    for one in modules():
+        if one.name in SOCKETS:
+            assert {each for each in one.functions if each.startswith("socket.")} == {"socket.gethostname"}
+        if one.name in ADDRESSES:
+            assert {each for each in one.imports if each.startswith(("urllib", "http"))} <= {"urllib.parse"}
 
 
 def test_nothing_but_the_cache_is_unpickled():
     found = set()
-    for name, tree in modules():
-        for function, call in calls(tree):
+    for one in modules():
+        for function, call in one.loads:
             if re.fullmatch(r"(cloud)?pickle\.loads?|loads?_pickle|joblib\.load|torch\.load|pd\.read_pickle", function):
-                found.add(name)
+                found.add(one.name)
             if re.fullmatch(r"(np|numpy)\.load|np\.lib\.format\.(read_array|open_memmap)", function):
                 given = {each.arg: each.value for each in call.keywords}
                 refused = "allow_pickle" in given and ast.literal_eval(given["allow_pickle"]) is False
-                assert refused or function.endswith("open_memmap"), f"{name}:{call.lineno}"
+                assert refused or function.endswith("open_memmap"), f"{one.name}:{call.lineno}"
     assert found == PICKLES
 
 
 def test_no_code_is_made_of_data():
     known = "eval exec compile __import__ os.system os.popen yaml.load"
-    found = {name for name, tree in modules() for function, _ in calls(tree) if function in known.split()}
+    found = {one.name for one in modules() if not set(known.split()).isdisjoint(one.functions)}
     assert found == CODE
 
 
@@ -84,6 +100,7 @@ def test_every_reader_is_in_the_list():
         assert (ROOT / name).exists(), name
 
 
+@pytest.mark.processes
 @pytest.mark.processes
 def test_main_functions_and_commands_open_no_socket(tmp_path):
     program = f"""

@@ -240,6 +240,7 @@ def test_what_hints_tell_to_call_is_there():
                 assert path.startswith("compat.") or attrgetter(path)(cmfast) is not None
 
 
+@pytest.mark.processes
 def test_optional_modules_are_attributes_and_are_not_imported_before():
     code = "import sys, cmfast; assert 'cmfast.compat' not in sys.modules and 'torch' not in sys.modules; "
     code += "print(cmfast.compat.__name__, 'nn' in dir(cmfast), hasattr(cmfast.compat, 'sklearn'))"

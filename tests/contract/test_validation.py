@@ -326,7 +326,14 @@ TYPES = ("u1", "u2", "u4", "u8", "i1", "i2", "f2", "f4", ">i8", ">f4")
 
 
 @pytest.mark.parametrize("make", [np.asarray, tensors, arrays_of_a_namespace], ids=["numpy", "torch", "namespace"])
-@pytest.mark.parametrize("name", [name for name, entry in ENTRIES.items() if entry.arrays])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.exhaustive] if name.startswith("display.") else [])
+        for name, entry in ENTRIES.items()
+        if entry.arrays
+    ],
+)
 def test_every_type_of_number(name, make):
     """Values, not their types, make the result; what is refused for its type is refused in words."""
     entry = ENTRIES[name]

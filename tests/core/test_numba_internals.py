@@ -34,6 +34,7 @@ def plain(function, **options):
     return numba.njit(nogil=True, **options)(function)
 
 
+@pytest.mark.house
 def test_one_module_imports_numba():
     found = set()
     for path in itertools.chain.from_iterable(folder.rglob("*.py") for folder in SOURCES):

@@ -93,7 +93,7 @@ def test_far_from_zero(rng):
     np.testing.assert_allclose(near.explained_variance_ratio, exact.explained_variance_ratio, rtol=1e-6)
 
 
-@pytest.mark.parametrize("precision", ["float32", "float64"])
+@pytest.mark.parametrize("precision", ["float32", pytest.param("float64", marks=pytest.mark.exhaustive)])
 def test_rows_that_are_not_finite_and_threads_change_nothing(rng, precision, monkeypatch):
     X = embeddings(rng, np.ones(512) + np.arange(512) % 7, 1500)
     axes = cmfast.pca(X, 3, precision=precision)

@@ -174,7 +174,9 @@ def test_verdicts_on_tables_of_many_unknowns_are_those_of_a_linear_program():
     assert counted["INFEASIBLE"] + counted["ZERO_LINE"] >= 5
 
 
-@pytest.mark.parametrize(("side", "fill", "sd"), [(20, 0.15, 3.0), (12, 0.5, 4.0)])
+@pytest.mark.parametrize(
+    ("side", "fill", "sd"), [pytest.param(20, 0.15, 3.0, marks=pytest.mark.exhaustive), (12, 0.5, 4.0)]
+)
 def test_factors_are_the_shortest_that_scale_the_cells(side, fill, sd):
     rng = np.random.default_rng(2)
     M = (rng.random((side,) * 3) < fill).astype(float)

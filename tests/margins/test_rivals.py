@@ -52,7 +52,17 @@ def problem(case):
     return (case.seed.ravel(), *design(case))
 
 
-@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.answer is not None])
+LARGE = {"sparse and spread", "tiny cells"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.exhaustive] if name in LARGE else [])
+        for name, case in CASES.items()
+        if case.answer is not None
+    ],
+)
 def test_the_answer_has_the_sums_and_is_the_seed_times_factors(name):
     case = CASES[name]
     q, A, m = problem(case)

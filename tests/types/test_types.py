@@ -31,6 +31,7 @@ def test_names_are_those_of_the_table():
     assert set(FORMS) <= set(MetricName.__args__)
 
 
+@pytest.mark.exhaustive
 def test_mypy_refuses_what_is_marked(tmp_path):
     for name in ("mypy", "xarray"):
         pytest.importorskip(name)
@@ -41,6 +42,7 @@ def test_mypy_refuses_what_is_marked(tmp_path):
     assert found == MARKED, out
 
 
+@pytest.mark.exhaustive
 def test_pyright_refuses_what_is_marked(tmp_path):
     for name in ("pyright", "xarray"):
         pytest.importorskip(name)
