@@ -37,7 +37,7 @@ class RecordedCall(NamedTuple):
 
     def widen(self, x: Any) -> Any:
         """Return `x` as float64."""
-        return self.xp.asarray(x, dtype=self.xp.float64)
+        return x.double() if hasattr(x, "double") else self.xp.asarray(x, dtype=self.xp.float64)
 
 
 def refuse_options(options: dict[str, Any]) -> None:
