@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from cmfast._core import caller, failures
+from cmfast._core import axis_names, caller, failures
 from cmfast._core.adapters import KNOWN, adapter, read_only
 
 # Options that set the size of a result, and how NumPy's ValueError begins for a size beyond the address space.
@@ -110,7 +110,21 @@ def refuse_libraries(arrays: dict[str, Any]) -> NoReturn:
 
 
 def _check_counts(arrays: dict[str, Any]) -> None:
-    """Raise ValueError if labelled counts have different labels, as matrices are matched by position."""
+    """Raise ValueError if labelled counts have different labels, as matrices are matched by position.
+
+    Counts and tables in one list, too, which are stacked.
+    """
+    for name, x in arrays.items():
+        if type(x) in (list, tuple) and len(x) > 1 and type(x[0]) not in axis_names.PLAIN:
+            orders = [axes for axes in map(axis_names.get_axes_of_counts, x) if axes]
+            other = next((axes for axes in orders if axes != orders[0]), None)
+            if other is not None:
+                first, second = (reprlib.repr(next(reversed(axes.values()))) for axes in (orders[0], other))
+                msg = (
+                    f"{name} must hold matrices with the same labels in one order, as they are stacked by position, "
+                    f"got {first} and {second}; count all with the same labels=, or reindex them"
+                )
+                raise ValueError(caller.prefix_name(msg))
     counts = [(name, x.labels) for name, x in arrays.items() if hasattr(type(x), "_matrix_for_ops")]
     for name, labels in counts[1:]:
         first, wanted = counts[0]

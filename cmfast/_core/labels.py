@@ -219,6 +219,24 @@ def warn_of_indicators(y_true: Any, y_pred: Any) -> None:
     failures.warn_diagnostic(f"{said} were counted as a batch of {n}, with {columns} samples each; {cure}")
 
 
+def warn_of_matrices(*labels: Any) -> None:
+    """Warn if labels are square and as heavy on the diagonal as confusion matrices."""
+    if any(len(getattr(y, "shape", ())) != 2 for y in labels):
+        return
+    arrays = _get_2d_arrays(labels)
+    n, C = dispatch.shape_of(arrays[0]) if arrays else (0, 1)
+    if n != C or not 2 <= C <= MOST_INDICATORS or not all(adapter(y).is_on_host(y) for y in arrays):
+        return
+    for y in arrays:
+        host = adapter(y).to_host(y)
+        if host.dtype.kind not in "iu" or host.min() < 0 or (2 * host.diagonal() < host.sum(1)).any():
+            return
+    failures.warn_diagnostic(
+        f"y_true and y_pred are {C} x {C} with most of each row on the diagonal, as confusion matrices are, and their "
+        f"{C * C} cells were counted as labels; functions of metrics take a matrix as it is, as in metrics.compute(M)"
+    )
+
+
 def _get_2d_arrays(labels: Sequence[Any]) -> list[Any]:
     """Return the arrays without axis names if all have values, of one shape (n, C), and none is text; else none."""
     if any(isinstance(y, _text_codes.Coded) or not adapter(y).has_values(y) for y in labels):

@@ -92,6 +92,11 @@ USUAL_ARGUMENTS = {
     "ConfusionCounts": "it holds counts of labels and takes no matrix: from_labels(y_true, y_pred) counts labels, and "
     "labels= and n_classes= are given by name",
 }
+# By function, the choices of an argument that is required.
+CHOICES = {
+    "normalize": ', where method is "row" (or "true"), "col" ("pred"), "all" or "bi"',
+    "ConfusionCounts.normalize": ', where method is "row" (or "true"), "col" ("pred"), "all" or "bi"',
+}
 for _own, _names in RENAMED.items():
     for _name in _names:
         USUAL_OPTIONS.setdefault(_name, {}).setdefault(_own, f"it is called {_own}=")
@@ -173,7 +178,8 @@ def _refuse_twice_or_missing(parameters: list[Parameter], placed: list[str], opt
         required = p.default is Parameter.empty and p.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
         if required and p.name not in placed and (p.name not in options or p.kind is Parameter.POSITIONAL_ONLY):
             by_place = [each.name for each in parameters if each.kind in BY_PLACE]
-            validate.fail(f"{p.name} must be given: {_show_call(by_place, parameters)}", TypeError)
+            choices = CHOICES.get(caller.name(), "")
+            validate.fail(f"{p.name} must be given: {_show_call(by_place, parameters)}{choices}", TypeError)
 
 
 def describe_unknown_option(option: str, parameters: Collection[str]) -> str:

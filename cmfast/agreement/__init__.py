@@ -14,7 +14,10 @@ if not TYPE_CHECKING:  # so that type checkers refuse names that are none
     def __getattr__(name):
         """Raise AttributeError that says what to call for a name of another library."""
         coefficient = COEFFICIENTS.get(name, name if name in get_args(Coefficient) else None)
-        cure = f'agreement.compute(ratings, "{coefficient}") computes it' if coefficient else ""
+        cure = ""
+        if coefficient:
+            of_table = f'agreement.from_counts(counts, "{coefficient}") from a column per category'
+            cure = f'agreement.compute(ratings, "{coefficient}") computes it from a column per rater, {of_table}'
         if name in ("kappa", "weighted_kappa"):
             cure = 'metrics.kappa(M) is Cohen\'s of two raters, agreement.compute(ratings, "fleiss_kappa") of several'
         raise make_missing_name_error(__name__, name, __all__, cure)

@@ -21,7 +21,13 @@ from cmfast._core.annotations import (
 )
 from cmfast._core.lazy import accept_dask_arrays
 from cmfast._core.usual_names import suggest_coefficient
-from cmfast.agreement._ratings import Ratings, adopt_categories, adopt_ratings, refuse_confusion_counts
+from cmfast.agreement._ratings import (
+    Ratings,
+    adopt_categories,
+    adopt_ratings,
+    refuse_confusion_counts,
+    warn_of_counts,
+)
 from cmfast.agreement._results import Agreement, AgreementsByCoefficient
 from cmfast.kernels.shared.agreement import ALPHA, CONGER, FLEISS, GWET, LIGHT, RESULTS
 from cmfast.metrics import _plan
@@ -172,6 +178,8 @@ def compute(
     num_threads = validate.num_threads(num_threads)
     table = _check_weights(weights)
     given = adopt_ratings(ratings, categories, missing)
+    if validate.on_failure(on_failure) != "ignore":
+        warn_of_counts(given.values)
     if categories is None:
         _check_scale(wanted, weights, given)
     of_values = ("ratio",) if given.is_ordered else ("linear", "interval", "ratio")
@@ -331,6 +339,9 @@ def _check_options(names: Any, method: Any, level: Any, undefined: Any, on_failu
     level = validate.share("confidence_level", level)
     _plan.check_undefined(undefined)
     validate.on_failure(on_failure)
+    if hasattr(names, "shape"):
+        cure = "the ratings of two raters are columns of one table: numpy.column_stack([a, b])"
+        validate.refuse("names", "a name or a list of names", f"an array; {cure}", TypeError)
     if not isinstance(names, str | list | tuple):
         validate.refuse("names", "a name or a list of names", validate.format_value(names), TypeError)
     wanted = [names] if isinstance(names, str) else list(names)

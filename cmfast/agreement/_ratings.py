@@ -10,6 +10,7 @@ from cmfast._core.adapters import adapter, read_only
 from cmfast.kernels.shared.agreement import MISSING, NO_CATEGORY
 
 MANY_RATERS = 10  # raters for each item, above which rows are probably raters
+LEAST_COUNTED_ITEMS = 3  # rows from which on equal sums look like counts
 
 
 class Ratings(NamedTuple):
@@ -49,6 +50,20 @@ def refuse_confusion_counts(name: str, given: Any, wanted: str) -> None:
     if hasattr(type(given), "_matrix_for_ops"):
         two = "ConfusionCounts, which count two raters; metrics.kappa takes them"
         validate.refuse(name, wanted, two, TypeError)
+
+
+def warn_of_counts(values: Any) -> None:
+    """Warn if all rows of numbers have one sum, as counts of the raters who chose each category have."""
+    n, m = dispatch.shape_of(values)[-2:]
+    if n < LEAST_COUNTED_ITEMS or len(dispatch.shape_of(values)) != 2 or not adapter(values).is_on_host(values):
+        return
+    host = adapter(values).to_host(values)
+    sums = host.sum(1)
+    if sums[0] > 1 and (sums == sums[0]).all() and host.min() == 0 and len(np.unique(host, axis=0)) > 1:
+        failures.warn_diagnostic(
+            f"all {n:,} rows of {m:,} numbers add up to {sums[0]:g}, as counts of raters per category do; for such a "
+            "table call agreement.from_counts"
+        )
 
 
 def adopt_ratings(ratings: Any, categories: Any, missing: Any) -> Ratings:

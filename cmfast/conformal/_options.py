@@ -5,9 +5,11 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from cmfast._core import dispatch, validate
+from cmfast._core import caller, dispatch, failures, validate
 from cmfast._core.adapters import _text_codes, adapter
 from cmfast.kernels.shared.conformal import MOST_PENALTY
+
+MOST_SUM_ERROR = 1e-5  # of the probabilities of a row in single precision
 
 ScoreMethod: TypeAlias = Literal["aps", "raps", "lac"]
 METHODS = get_args(ScoreMethod)
@@ -130,3 +132,19 @@ def make_row_shares(
         return adapter(bare).send(drawn, bare)
     seed = 0 if rng is None else validate.count("rng", rng, most=None)
     return dispatch.call("row_draws", P, seed=seed, num_threads=num_threads)
+
+
+def warn_of_probabilities(s: Any) -> None:
+    """Warn if the rows of scores add up to 1, as probabilities of classes do."""
+    shape = dispatch.shape_of(s)
+    if len(shape) != 2 or shape[1] < 2 or shape[0] <= shape[1] or caller.is_task() or not adapter(s).is_on_host(s):
+        return
+    bare = adapter(s).unwrap(s)
+    for rows in (slice(0, 2), slice(None)):
+        host = np.asarray(adapter(bare).entry(bare, rows), np.float64)
+        if not (abs(host.sum(1) - 1.0) <= MOST_SUM_ERROR).all() or host.min() < 0:
+            return
+    failures.warn_diagnostic(
+        f"all {shape[0]:,} rows of s add up to 1, as probabilities of {shape[1]} classes do; conformal.scores(P, y) "
+        "makes one score of each"
+    )

@@ -11,7 +11,7 @@ from cmfast._core import dispatch, failures, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, DeviceT, Floats, OnFailure
 from cmfast._core.lazy import accept_dask_arrays
-from cmfast.conformal import _explain_invalid
+from cmfast.conformal import _explain_invalid, _options
 
 
 def _name_new_axes(given: dict[str, Any]) -> str:
@@ -111,6 +111,7 @@ def p_values(
     shape, whole = dispatch.shape_of(s), dispatch.shape_of(new)
     if not shape:
         validate.refuse("s", "of shape (..., n)", f"shape {shape}")
+    _options.warn_of_probabilities(s)
     if y is not None and dispatch.shape_of(y) != shape:
         validate.refuse("y", f"of shape {shape}, one entry per score", f"shape {dispatch.shape_of(y)}")
     batch, core = shape[:-1], whole[len(shape) - 1 :]

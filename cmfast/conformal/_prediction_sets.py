@@ -485,6 +485,9 @@ def _shape_thresholds(q: Any, rows: tuple[int, ...], n_classes: int, *, by_group
     validate.real(q=q)
     q = adapter(q).unwrap(q)
     shape, batch = dispatch.shape_of(q), rows[:-1]
+    if shape == rows and rows[-1] > 1 and adapter(q).dtype(q).kind in "iu":
+        cure = "as labels are; thresholds come from threshold(scores(P, y), alpha)"
+        validate.refuse("q", "thresholds", f"an integer for each row of P, {cure}", TypeError)
     groups = ", G" if by_group else ""
     wanted = f"(..., A{groups}) or (..., A{groups}, {n_classes})"
     core = shape[len(batch) :]

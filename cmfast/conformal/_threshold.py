@@ -15,7 +15,7 @@ from cmfast._core.annotations import Array, DeviceT, Floats, OnFailure
 from cmfast._core.labels import check_known
 from cmfast._core.lazy import accept_dask_arrays, are_lazy
 from cmfast._core.usual_options import explain_options
-from cmfast.conformal import _explain_invalid
+from cmfast.conformal import _explain_invalid, _options
 from cmfast.kernels.shared.conformal import quantile_rank
 
 Alpha: TypeAlias = Any  # a number, Decimal or Fraction, or several
@@ -315,6 +315,7 @@ def _validate_scores(s: Any, **labels: Any) -> tuple[int, ...]:
     shape = dispatch.shape_of(s)
     if not shape:
         validate.refuse("s", "of shape (..., n)", f"shape {shape}")
+    _options.warn_of_probabilities(s)
     validate.integer(**labels)
     for name, array in labels.items():
         if array is not None and dispatch.shape_of(array) != shape:

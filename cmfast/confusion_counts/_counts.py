@@ -27,7 +27,7 @@ from cmfast._core.annotations import (
     Tensor,
     Undefined,
 )
-from cmfast._core.labels import warn_if_none_occurs
+from cmfast._core.labels import warn_if_none_occurs, warn_of_matrices
 from cmfast._core.locking import ObjectLock
 from cmfast._core.usual_names import make_missing_attribute_error
 from cmfast._files.archive import DamagedError, Parts
@@ -205,6 +205,7 @@ class ConfusionCounts(State, Generic[ArrayT], metaclass=_NamesMissing):
         DataFrame of Dask gives a ``dask.delayed.Delayed``.
         """
         counts = cls(labels=labels, n_classes=n_classes, other=other)
+        warn_of_matrices(y_true, y_pred)
         counts._update(y_true, y_pred, sample_weight, groups, ignore_index, whole_floats=whole_floats)
         counts._held = _count_samples.warn_of_disjoint_labels(counts._held)
         if labels is not None and sample_weight is ignore_index is None and len(y_true):

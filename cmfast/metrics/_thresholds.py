@@ -121,6 +121,32 @@ def _drop_repeated(thresholds: Any, matrices: Any) -> tuple[Any, Any]:
     return thresholds[keep], matrices[keep]
 
 
+def _refuse_columns(shape: tuple[int, ...], wanted: tuple[int, ...]) -> None:
+    """Refuse a column of scores for each class, and say how one is chosen."""
+    cure = "give those of the positive class, y_score[:, 1]"
+    if shape[1] != 2:
+        cure = (
+            "give (y_true == k) and y_score[:, k] for class k against the rest; uncertainty.interval(y_true, y_score, "
+            '"roc_auc_ovr") averages the classes'
+        )
+    if shape[0] == wanted[0]:
+        validate.refuse("y_score", f"of shape {wanted}, a score for each sample", f"shape {shape}; {cure}")
+
+
+def _warn_of_one_hot(y_true: Any) -> None:
+    """Warn of one-hot labels, whose rows are taken for problems of their own."""
+    n, C = (*dispatch.shape_of(y_true), 0, 0)[:2]
+    if len(dispatch.shape_of(y_true)) != 2 or C < 3 or n <= C or not adapter(y_true).is_on_host(y_true):
+        return
+    bare = adapter(y_true).unwrap(y_true)
+    host = adapter(bare).to_host(bare)
+    if ((host == 1).sum(1) == 1).all() and ((host == 0).sum(1) == C - 1).all():
+        failures.warn_diagnostic(
+            f"y_true has exactly one 1 in each of {n} rows, as one-hot labels have, and every row was taken for a "
+            f"problem of {C} samples; for one for each class pass y_true.T and y_score.T"
+        )
+
+
 def adopt_scores(
     y_true: Array, y_score: Array, weight: Array | None, pos_label: object, on_failure: object, *, models: bool = False
 ) -> list[Any]:
@@ -151,6 +177,10 @@ def adopt_scores(
         validate.refuse("pos_label", "an integer as y_true", validate.format_value(pos_label), TypeError)
     validate.integer(y_true=y_true)
     shapes = {"y_true": dispatch.shape_of(y_true), "y_score": dispatch.shape_of(y_score)}
+    if not models and len(shapes["y_true"]) == 1 and len(shapes["y_score"]) == 2:
+        _refuse_columns(shapes["y_score"], shapes["y_true"])
+    if not models:
+        _warn_of_one_hot(y_true)
     if models:
         if len(shapes["y_score"]) < 2:
             validate.refuse("y_score", "of shape (..., K, n), a row for each model", f"shape {shapes['y_score']}")
