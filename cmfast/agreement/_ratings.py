@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import bad_values, dispatch, failures, validate
+from cmfast._core import bad_values, dispatch, failures, frames, validate
 from cmfast._core.adapters import adapter, read_only
 from cmfast.kernels.shared.agreement import MISSING, NO_CATEGORY
 
@@ -68,6 +68,7 @@ def warn_of_counts(values: Any) -> None:
 
 def adopt_ratings(ratings: Any, categories: Any, missing: Any) -> Ratings:
     """Return validated ratings as numbers; warn of so few rows that they may be raters."""
+    ratings = frames.collect_table(ratings)
     refuse_confusion_counts("ratings", ratings, "a row per item and a column per rater")
     order = _list_ordered_categories(ratings) if categories is None else None
     found = _adopt(ratings, categories if order is None else order, missing)
@@ -81,7 +82,7 @@ def adopt_ratings(ratings: Any, categories: Any, missing: Any) -> Ratings:
 
 def _list_ordered_categories(ratings: Any) -> list[Any] | None:
     """Return the categories of a table whose columns all declare the same texts in order; None for other ratings."""
-    if not _is_table(ratings):
+    if not _is_table(ratings) or type(ratings).__module__.startswith("pyarrow"):
         return None
     dtypes = [ratings[name].dtype for name in ratings.columns]
     ordered = [getattr(dtype, "ordered", type(dtype).__name__ == "Enum") for dtype in dtypes]

@@ -472,3 +472,22 @@ def test_rows_that_may_be_raters_are_doubted():
         warnings.filterwarnings("ignore", message=".*fewer than")
         agreement.compute(ratings)
         agreement.compute(draw(12, 60))
+
+
+@pytest.mark.parametrize("kind", ["Arrow", "stream of Arrow", "LazyFrame", "polars", "pandas"])
+@pytest.mark.parametrize("text", [False, True])
+def test_ratings_come_from_any_table(kind, text):
+    host = np.array([[0, 0, 1], [1, 1, 1], [0, 1, 1], [2, 2, 0]] * 6)
+    host = np.array(["a", "b", "c"])[host] if text else host
+    columns = {f"rater {k}": host[:, k] for k in range(3)}
+    if kind == "pandas":
+        table = pd.DataFrame(columns)
+    elif "Arrow" in kind:
+        table = pytest.importorskip("pyarrow").table(columns)
+        table = table.to_reader() if kind != "Arrow" else table
+    else:
+        table = pytest.importorskip("polars").DataFrame(columns)
+        table = table.lazy() if kind == "LazyFrame" else table
+    want = agreement.compute(host, "fleiss_kappa")
+    for one, other in zip(agreement.compute(table, "fleiss_kappa"), want, strict=True):
+        np.testing.assert_array_equal(one, other)
