@@ -41,7 +41,8 @@ def resolve_classes(labels: Array | None, n_classes: int | None, *, dates: bool 
         n = validate.count("n_classes", n_classes)
         if labels is not None:
             validate.refuse("labels", "None where n_classes is given", "both")
-        return Axis(tuple(range(n)), IDS)
+        with validate.explain_memory_error(8 * n * n, n_classes=n):
+            return Axis(tuple(range(n)), IDS)
     if labels is None:
         return Axis((), FOUND)
     validate.refuse_tables(labels=labels)
