@@ -115,7 +115,8 @@ def _check_counts(arrays: dict[str, Any]) -> None:
     Counts and tables in one list, too, which are stacked.
     """
     for name, x in arrays.items():
-        if type(x) in (list, tuple) and len(x) > 1 and type(x[0]) not in axis_names.PLAIN:
+        # The first element decides, because lists of numbers may be long.
+        if type(x) in (list, tuple) and len(x) > 1 and axis_names.get_axes_of_counts(x[0]):
             orders = [axes for axes in map(axis_names.get_axes_of_counts, x) if axes]
             other = next((axes for axes in orders if axes != orders[0]), None)
             if other is not None:
