@@ -103,8 +103,9 @@ def balance(
     Notes
     -----
     Bins are filtered in the order and by the rules of cooler: `min_nnz`, `min_count`, `mad_max`, `keep`, on sums of all
-    pixels except those of `ignore_diags`, between `blocks` and within `trans_blocks`. Then bins without pixels are left
-    out. Diagonal pixels count once.
+    pixels except those of `ignore_diags`, between `blocks` and within `trans_blocks` (these count in the filters of
+    cooler, whose `trans_only` also weights bins by chromosome). Then bins without pixels are left out. Diagonal pixels
+    count once.
 
     Bad values: a block that cannot be balanced gets NaN and a code in `status`, is reported as `on_failure` says, and
     does not affect others. INVALID, for all blocks: a value that is NaN, infinite or negative, a sum that is not
