@@ -95,15 +95,15 @@ def test_far_from_zero(rng):
 
 @pytest.mark.parametrize("precision", ["float32", pytest.param("float64", marks=pytest.mark.exhaustive)])
 def test_rows_that_are_not_finite_and_threads_change_nothing(rng, precision, monkeypatch):
-    X = embeddings(rng, np.ones(512) + np.arange(512) % 7, 1500)
+    X = embeddings(rng, np.ones(128) + np.arange(128) % 7, 3000)
     axes = cmfast.pca(X, 3, precision=precision)
     monkeypatch.setattr(pool, "cpu_count", lambda: 5)
     assert cmfast.pca(X, 3, precision=precision) == axes
     bad = X.copy()
-    bad[[0, 700, 1499], [3, 511, 0]] = np.nan, np.inf, -np.inf
-    with pytest.warns(cmfast.FailureWarning, match=r"3 of 1500 points left out \(first: 0, 700, 1499\)"):
+    bad[[0, 700, 2999], [3, 127, 0]] = np.nan, np.inf, -np.inf
+    with pytest.warns(cmfast.FailureWarning, match=r"3 of 3000 points left out \(first: 0, 700, 2999\)"):
         some = cmfast.pca(bad, 3, precision=precision)
-    kept = np.delete(X, [0, 700, 1499], axis=0)
+    kept = np.delete(X, [0, 700, 2999], axis=0)
     np.testing.assert_allclose(some.mean, kept.mean(axis=0, dtype=np.float64), rtol=1e-12)
     assert (cosines(some, kept) > 1 - 1e-6).all()
     np.testing.assert_array_equal(np.isnan(axes.transform(bad)).any(axis=1), ~np.isfinite(bad).all(axis=1))
