@@ -59,6 +59,7 @@ def calls(tree):
             yield ast.unparse(node.func), node
 
 
+@pytest.mark.house
 def test_modules_that_could_reach_a_network_are_known():
     found = {one.name for one in modules() if NETWORK & {each.partition(".")[0] for each in one.imports}}
     assert found <= SOCKETS | ADDRESSES
@@ -70,6 +71,7 @@ def test_modules_that_could_reach_a_network_are_known():
             assert {each for each in one.imports if each.startswith(("urllib", "http"))} <= {"urllib.parse"}
 
 
+@pytest.mark.house
 def test_nothing_but_the_cache_is_unpickled():
     found = set()
     for one in modules():
@@ -83,6 +85,7 @@ def test_nothing_but_the_cache_is_unpickled():
     assert found == PICKLES
 
 
+@pytest.mark.house
 def test_no_code_is_made_of_data():
     known = "eval exec compile __import__ os.system os.popen yaml.load"
     found = {one.name for one in modules() if not set(known.split()).isdisjoint(one.functions)}

@@ -61,7 +61,14 @@ def test_everything_public_is_listed():
 
 
 @pytest.mark.parametrize("name", ENTRIES)
-@pytest.mark.parametrize("make", [np.asarray, tensors, arrays_of_a_namespace], ids=["numpy", "torch", "namespace"])
+@pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(np.asarray, id="numpy"),
+        pytest.param(tensors, id="torch"),
+        pytest.param(arrays_of_a_namespace, id="namespace", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_what_these_tests_call_good_is_good(name, make, tmp_path):
     """Without this a function that refuses everything would pass all the others."""
     if make is arrays_of_a_namespace and name == "ConfusionCounts.sync":
@@ -418,6 +425,7 @@ def test_bad_values_in_tensors_leave_their_neighbours_alone(name, array):
     check_neighbours(name, array, BACKEND["torch"])
 
 
+@pytest.mark.exhaustive
 @parametrize_folded(BATCHES)
 def test_bad_values_in_arrays_of_a_namespace_leave_their_neighbours_alone(name, array):
     check_neighbours(name, array, BACKEND["array-api-strict"])
