@@ -49,6 +49,14 @@ sys.meta_path.insert(0, Hidden())
 importlib.metadata.Distribution.from_name = from_name
 """
 
+# A plugin of pytest: tests that draw random numbers draw the same ones with the patch and without.
+SEED = """
+import numpy
+
+def pytest_runtest_setup(item):
+    numpy.random.seed(0)
+"""
+
 
 class Backend(NamedTuple):
     """A project, the release that its patch is for, and its tests that concern the patch."""
@@ -176,13 +184,15 @@ def run_tests(name: str, source: Path, python: Path, paths: list[Path]) -> tuple
     """Return how many tests of the source passed, failed and were skipped, and which failed."""
     backend = BACKENDS[name]
     folder = source / backend.folder
+    (folder / "seeded.py").write_text(SEED, encoding="utf-8")
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(map(str, [*paths, folder])),
         "OMP_NUM_THREADS": "1",
         "CMFAST_QUIET": "1",
     }
-    command = [python, "-m", "pytest", "--quiet", "-p", "no:cacheprovider", "-o", "addopts=", "-o", "filterwarnings="]
+    command = [python, "-m", "pytest", "--quiet", "-p", "no:cacheprovider", "-p", "seeded"]
+    command += ["-o", "addopts=", "-o", "filterwarnings="]
     command += ["-W", "default", "--disable-warnings", "-rfE", *backend.options, *backend.tests]
     done = subprocess.run(
         list(map(str, command)), cwd=folder, env=environment, capture_output=True, text=True, check=False,
