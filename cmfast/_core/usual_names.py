@@ -88,6 +88,8 @@ USUAL_NAMES = OF_SCORES | {
     "cmfast.by counts groups of a table",
     "box_iou": "detection.match(boxes_true, boxes_pred) matches boxes by IoU",
     "quantile": "it is called conformal.threshold",
+    "pca": "it is called cmfast.pca",
+    "PCA": "it is called cmfast.pca",
     "nonconformity_scores": "it is called conformal.scores",
 }
 USUAL_NAMES |= dict.fromkeys(
@@ -135,6 +137,9 @@ OF_COUNTS |= {
     "to_dataframe": "counts.to_pandas() is a table",
     "estimate_for_target": "cmfast.estimate_for_target(counts, class_shares=...) takes counts",
     "ipf": "cmfast.ipf(counts) takes counts",
+    "compare": "two classifiers are compared on the same samples: uncertainty.compare(y_true, a, b, names)",
+    "mcnemar": "two classifiers are compared on the same samples: uncertainty.mcnemar(y_true, a, b)",
+    "savefig": "counts.plot() draws the matrix; counts.plot().figure_.savefig(path) saves it",
 }
 
 

@@ -81,7 +81,7 @@ class AucCovariance(NamedTuple, Generic[ArrayT]):
         [0.26, 0.17]
         """
         validate.choice("method", method, get_args(AreaMethod))
-        level = validate.share("confidence_level", confidence_level)
+        level = validate.confidence_level(confidence_level)
         if not result_repr.is_lazy_result(self):
             warn_of_no_width(self.standard_error)
         return compute_area_interval(self.auc, self.standard_error, method, level)
@@ -282,7 +282,8 @@ def accept_scores(
                 return function(*given, **options)
             if len(given) != len(sides) + 1:
                 wanted = f"a metric of counts; {names!r} needs labels and scores, {len(sides)} arrays in all"
-                validate.refuse("names", wanted, validate.format_value(names))
+                came = f"{', '.join(sides)}, before the name, got {len(given) - 1}"
+                validate.fail(f"names must be {wanted}: {came}")
             for name, value in options.items():
                 if name not in (*signature(function).parameters, *allowed):
                     validate.fail(describe_unknown_option(name, (*sides, *allowed)), TypeError)
@@ -315,7 +316,7 @@ def compute_interval(
     """Return the interval of the area of each row of scores."""
     method = "logit" if method is None else method
     validate.choice("method", method, get_args(AreaMethod))
-    level = validate.share("confidence_level", confidence_level)
+    level = validate.confidence_level(confidence_level)
     arrays = adopt_scores(y_true, y_score, None, pos_label, on_failure)
     arrays[0] = adapter(arrays[0]).evaluate(lambda scores: scores[..., np.newaxis, :], arrays[0])
     auc, _, error = compute_areas(arrays, on_failure, validate.num_threads(num_threads))

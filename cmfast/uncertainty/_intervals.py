@@ -278,7 +278,7 @@ def interval(
     if of != "metrics" and names is not None:
         validate.refuse("names", f"left out with of={of!r}", validate.format_value(names))
     method = _resolve_method(method, of, scheme, n)
-    confidence_level = validate.share("confidence_level", confidence_level)
+    confidence_level = validate.confidence_level(confidence_level)
     wanted = _plan.resolve_names(names, pos_label=pos_label)
     n_resamples = validate.count("n_resamples", n_resamples)
     generator = validate.generator(rng)
