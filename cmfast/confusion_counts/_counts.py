@@ -29,6 +29,7 @@ from cmfast._core.annotations import (
 )
 from cmfast._core.labels import warn_if_none_occurs, warn_of_matrices
 from cmfast._core.locking import ObjectLock
+from cmfast._core.result_repr import copy_to_numpy
 from cmfast._core.usual_names import make_missing_attribute_error
 from cmfast._files.archive import DamagedError, Parts
 from cmfast._files.states import State, class_only, decode_array, encode_array
@@ -306,14 +307,7 @@ class ConfusionCounts(State, Generic[ArrayT], metaclass=_NamesMissing):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """Return the matrix for ``numpy.asarray(counts)``; raise TypeError if it is on a device."""
-        M: Any = self.matrix
-        if not adapter(M).is_on_host(M):
-            device = adapter(M).device(M)
-            validate.fail(
-                f"the matrix is on {device}, which NumPy cannot read; copy counts.matrix to the host", TypeError
-            )
-        found: NDArray[Any] = np.array(adapter(M).to_host(M), dtype, copy=copy)
-        return found
+        return copy_to_numpy("matrix", self.matrix, dtype, copy=copy)
 
     def _take_for(self, names: Any, pos_label: Label | None) -> tuple[Any, int, axis_names.Axes]:
         """Return the matrix for metrics, the position of the positive class, as for :meth:`compute`, and axis names."""
