@@ -1,11 +1,12 @@
 """Explain options that a function does not have: what users of other libraries call them, or a name nearby."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import wraps
 from inspect import Parameter, isfunction, signature
 from typing import Any, ParamSpec, TypeVar
 
 from cmfast._core import caller, validate
+from cmfast._core.adapters import _columns
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -197,11 +198,14 @@ def refuse_wrong_call(function: Callable[..., Any], args: tuple[Any, ...], optio
         known = ", ".join(name for name in by_name if name not in by_place)
         if caller.name() in USUAL_ARGUMENTS:
             validate.fail(USUAL_ARGUMENTS[caller.name()], TypeError)
+        _refuse_names_of_columns(args[0], args[1:])
         given = describe_value(args[len(by_place)])
         wanted = f"options must be given by name ({known})" if known else "there are no options"
         validate.fail(f"{wanted}, got {given}", TypeError)
     unknown = [option for option in options if option not in by_name]
     if not unknown or Parameter.VAR_KEYWORD in kinds:
+        if args and isinstance(options, dict) and by_place[0] in options:
+            _refuse_names_of_columns(args[0], [options[name] for name in by_place if name in options])
         _refuse_twice_or_missing(parameters, by_place[: len(args)], options)
         return
     if unknown[0] in by_place:
@@ -232,6 +236,13 @@ def _refuse_twice_or_missing(parameters: list[Parameter], placed: list[str], opt
             by_place = [each.name for each in parameters if each.kind in BY_PLACE]
             choices = CHOICES.get(caller.name(), "")
             validate.fail(f"{p.name} must be given: {_show_call(by_place, parameters)}{choices}", TypeError)
+
+
+def _refuse_names_of_columns(table: object, names: Sequence[object]) -> None:
+    """Raise TypeError for a table and names of its columns, which the function does not take."""
+    if names and all(isinstance(name, str) for name in names) and _columns.column_hint(table) is not None:
+        columns = ", ".join(f"table[{validate.format_value(name)}]" for name in names)
+        validate.fail(f"it takes arrays, not names of columns: {caller.name()}({columns}, ...)", TypeError)
 
 
 def _list_makers(made: object) -> str:

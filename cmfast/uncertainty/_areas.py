@@ -10,7 +10,16 @@ from typing import Any, Generic, NamedTuple, TypeVar, get_args, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmfast._core import bad_values, dispatch, failures, result_frames, result_repr, validate
+from cmfast._core import (
+    bad_values,
+    dispatch,
+    failures,
+    frames,
+    result_frames,
+    result_repr,
+    table_columns,
+    validate,
+)
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import AreaMethod, Array, ArrayT, DeviceT, OnFailure
 from cmfast._core.lazy import accept_dask_arrays, are_lazy, dask
@@ -265,6 +274,7 @@ def accept_scores(
         @wraps(function)
         def wrapper(*given: Any, **options: Any) -> Any:
             """Call a function of scores if the name is that of an area, else `function`."""
+            given = _read_columns(given, options, sides)
             named = options.get("names")
             if isinstance(named, str) and (named in SCORES or named.lower() in ELSEWHERE):
                 given = gather_named_arrays(given, options, sides)
@@ -300,6 +310,24 @@ def accept_scores(
         return wrapper
 
     return decorate
+
+
+def _read_columns(given: tuple[Any, ...], options: dict[str, Any], sides: tuple[str, ...]) -> tuple[Any, ...]:
+    """Return the arguments with the columns that a call names of a table, if it is for a metric of scores.
+
+    Clusters that are named become a column in `options`.
+    """
+    name = options.get("names", given[-1] if given else None)
+    if not isinstance(name, str) or name not in SCORES or not frames.holds_columns(given[0]):
+        return given
+    found = table_columns.find_columns(given, options, sides)
+    if found is None:
+        return given
+    columns, table, rest = found
+    table = frames.read_table(table_columns.FIRST, table)
+    if isinstance(options.get("clusters"), str):
+        options["clusters"] = frames.get_column(table, "clusters", options["clusters"])
+    return (*table_columns.read_columns(table, columns).values(), *rest)
 
 
 @accept_dask_arrays(y_true="n", y_score="n")

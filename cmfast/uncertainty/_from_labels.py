@@ -31,6 +31,8 @@ def accept_labels(function: Callable[..., R]) -> Callable[..., R]:
         if not options.keys().isdisjoint(MAY_BE_NAMED):
             given = gather_named_arrays(given, options, SIDES)
         ignored = options.pop("ignore_index", None)
+        if given and not isinstance(given[0], NO_TABLES):
+            given = (frames.collect_table(given[0]), *given[1:])
         found = _find_columns(given, options, SIDES)
         if found is not None:
             columns, table, rest = found
@@ -191,9 +193,13 @@ def _find_columns(
     if not given or isinstance(given[0], NO_TABLES):
         return None
     found = table_columns.find_columns(given, options, sides)
-    if found is None and frames.is_lazy_table(given[0]):
-        names = ", ".join(f"{side}=" for side in sides)
-        validate.fail(f"a lazy table is read by the names of its columns; pass the table, and {names}", TypeError)
+    if found is None:
+        kind = "lazy table" if frames.is_lazy_table(given[0]) else ""
+        if len(given) < 3 and sides == SIDES and frames.is_table(given[0]) and len(set(given[0].shape)) > 1:
+            kind = "table of labels"
+        if kind:
+            names = ", ".join(f"{side}=" for side in sides)
+            validate.fail(f"a {kind} is read by the names of its columns; pass the table, and {names}", TypeError)
     return found
 
 
