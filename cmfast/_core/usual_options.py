@@ -250,7 +250,9 @@ def _list_makers(made: object) -> str:
     name = type(made).__name__
     if name == "DifferenceDisplay":
         return "ConfusionDisplay.compare(first, second), of two matrices"
-    makers = [maker for maker in vars(type(made)) if maker.startswith("from_")] if name.endswith("Display") else []
+    if not name.endswith("Display") or "\n    Parameters\n" in (type(made).__doc__ or ""):  # users construct it, too
+        return ""
+    makers = [maker for maker in vars(type(made)) if maker.startswith("from_")]
     return " or ".join(f"{name}.{maker}" for maker in makers)
 
 

@@ -244,3 +244,31 @@ def test_numpy_reads_the_array_of_a_result():
     assert np.array(made("Posterior")).shape == made("Posterior").draws.shape
     with pytest.raises(TypeError, match="the result has no matrix"):
         np.asarray(cmfast.ras(M))
+
+
+def test_counts_of_prediction_sets_are_tables():
+    y = RNG.integers(0, 3, 20)
+    counts = conformal.coverage_confusion(SETS, y)
+    table = counts.to_pandas()
+    assert list(table) == ["batch", "true", "class", "V", "n", "rate"]
+    mask = SETS.mask
+    for row in table.itertuples():
+        held = mask[row.batch, y == row.true, row[3]]
+        assert (row.V, row.n) == (held.sum(), len(held))
+        assert row.rate == held.mean()
+    found = conformal.ccm(SETS)
+    table = found.to_pandas()
+    assert list(table) == ["batch", "first", "second", "G", "n", "correlation"]
+    assert len(table) == 18
+    for row in table.itertuples():
+        both = mask[row.batch, :, row.first], mask[row.batch, :, row.second]
+        assert (row.G, row.n) == ((both[0] & both[1]).sum(), 20)
+    np.testing.assert_array_equal(table["correlation"].to_numpy().reshape(2, 3, 3), found.correlation())
+    table = conformal.score_histogram([0.1, 0.7, 0.4, 2.0], bins=4).to_pandas()
+    assert table.values.tolist() == [
+        [0, 0, 0.25, 1],
+        [1, 0.25, 0.5, 1],
+        [2, 0.5, 0.75, 1],
+        [3, 0.75, 1, 0],
+        [4, 1, np.inf, 1],
+    ]
