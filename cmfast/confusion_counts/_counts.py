@@ -212,7 +212,7 @@ class ConfusionCounts(State, Generic[ArrayT], metaclass=_NamesMissing):
         counts._update(y_true, y_pred, sample_weight, groups, ignore_index, whole_floats=whole_floats)
         counts._held = _count_samples.warn_of_disjoint_labels(counts._held)
         if sample_weight is None:
-            counts._warn_if_none_is_counted(y_true, y_pred, ignore_index)
+            counts._warn_of_empty_update(y_true, y_pred, ignore_index)
         return counts
 
     def update(
@@ -260,10 +260,10 @@ class ConfusionCounts(State, Generic[ArrayT], metaclass=_NamesMissing):
         is_first = self._held.matrix is None
         self._update(y_true, y_pred, sample_weight, groups, ignore_index, whole_floats=whole_floats)
         if is_first and sample_weight is None:
-            self._warn_if_none_is_counted(y_true, y_pred, ignore_index)
+            self._warn_of_empty_update(y_true, y_pred, ignore_index)
         return self
 
-    def _warn_if_none_is_counted(self, y_true: Array, y_pred: Array, ignored: Ignored) -> None:
+    def _warn_of_empty_update(self, y_true: Array, y_pred: Array, ignored: Ignored) -> None:
         """Warn if listed classes, or ignored ones, leave out all of the first samples."""
         axis = self._empty.axis
         if (axis.source not in LISTED and ignored is None) or not len(y_true):

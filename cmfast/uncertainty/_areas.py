@@ -317,8 +317,10 @@ def _read_columns(given: tuple[Any, ...], options: dict[str, Any], sides: tuple[
 
     Clusters that are named become a column in `options`.
     """
-    name = options.get("names", given[-1] if given else None)
-    if not isinstance(name, str) or name not in SCORES or not frames.holds_columns(given[0]):
+    if not given or not frames.holds_columns(given[0]):
+        return given
+    name = options.get("names", given[-1])
+    if not isinstance(name, str) or name not in SCORES:
         return given
     found = table_columns.find_columns(given, options, sides)
     if found is None:

@@ -108,7 +108,9 @@ def compare(
 @overload
 def compare(y_true: Array, y_a: Array, y_b: Array, names: Names = ..., **options: Any) -> ComparisonsByMetric: ...
 @overload
-def compare(table: Any, /, names: MetricName, *, y_true: str, y_a: str, y_b: str, **options: Any) -> Comparison: ...
+def compare(
+    table: Any, /, names: MetricName | AreaName, *, y_true: str, y_a: str, y_b: str, **options: Any
+) -> Comparison: ...
 @overload
 def compare(
     table: Any,

@@ -194,8 +194,9 @@ def _find_columns(
         return None
     found = table_columns.find_columns(given, options, sides)
     if found is None:
-        kind = "lazy table" if frames.is_lazy_table(given[0]) else ""
-        if len(given) < 3 and sides == SIDES and frames.is_table(given[0]) and len(set(given[0].shape)) > 1:
+        table = given[0]
+        kind = "lazy table" if frames.is_lazy_table(table) else ""
+        if sides == SIDES and len(given) < 3 and frames.is_table(table) and len(set(table.shape)) > 1:
             kind = "table of labels"
         if kind:
             names = ", ".join(f"{side}=" for side in sides)
