@@ -7,6 +7,9 @@ from cmfast._core.adapters import _columns
 from cmfast._core.lazy import is_dask_frame
 from cmfast.kernels.loading import find_loaded_module
 
+collect_table = _columns.collect_table
+unwrap_narwhals = _columns.unwrap_narwhals
+
 
 def library_name(option: str, frame: Any) -> str:
     """Return the library of the table `frame`; raise TypeError for anything else, lazy tables included."""
@@ -17,35 +20,11 @@ def library_name(option: str, frame: Any) -> str:
     return found
 
 
-def unwrap_narwhals(x: Any) -> Any:
-    """Return the table that a DataFrame or LazyFrame of narwhals wraps; anything else unchanged."""
-    is_wrapped = type(x).__module__.partition(".")[0] == "narwhals" and hasattr(x, "to_native")
-    return x.to_native() if is_wrapped else x
-
-
 def read_table(option: str, frame: Any) -> Any:
     """Return `frame`, collected as by :func:`collect_table`; raise TypeError for anything but a table."""
     frame = collect_table(frame)
     library_name(option, frame)
     return frame
-
-
-def collect_table(x: Any) -> Any:
-    """Return the table that a lazy table or a stream of Arrow holds; anything else unchanged.
-
-    Lazy tables are those of polars. Streams, such as relations of DuckDB, become a Table of Arrow. Tables of narwhals
-    are those that they wrap.
-    """
-    x = unwrap_narwhals(x)
-    if _columns.library_name(x) is None and is_table(x):
-        return x.collect()
-    of_columns = type(x).__module__.partition(".")[0] in ("pandas", "polars", "pyarrow")  # columns are streams, too
-    is_stream = hasattr(type(x), "__arrow_c_stream__") and (not of_columns or type(x).__name__ == "RecordBatchReader")
-    if not is_stream:
-        return x
-    import pyarrow as pa
-
-    return pa.table(x)
 
 
 def collect_tables(x: Any) -> Any:

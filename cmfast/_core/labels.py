@@ -137,10 +137,17 @@ def find_text(arrays: dict[str, Any]) -> dict[str, np.dtype[Any]]:
     return {name: dtype for name, dtype in dtypes.items() if dtype.kind in TEXT_KINDS}
 
 
-def warn_if_none_occurs(M: Any, listed: Any, occurring: Callable[[], Iterable[Any]], *, other: bool = False) -> None:
+def warn_if_none_occurs(
+    M: Any,
+    listed: Any,
+    occurring: Callable[[], Iterable[Any]],
+    *,
+    other: bool = False,
+    predicted: Callable[[], Iterable[Any]] = list,
+) -> None:
     """Warn if the counts of some samples are all zero and no listed label is one of those `occurring` in the truth.
 
-    With `other`, only the rows of the listed labels matter.
+    With `other`, only the rows of the listed labels matter. `predicted` returns the predicted labels.
     """
     if caller.is_task() or not adapter(M).has_values(M):
         return
@@ -151,6 +158,9 @@ def warn_if_none_occurs(M: Any, listed: Any, occurring: Callable[[], Iterable[An
     if set(listed).isdisjoint(occurring()):
         known, what = validate.format_value(list(listed)), "is in the row of the rest" if other else "was left out"
         failures.warn_diagnostic(f"every sample {what}, as none of labels={known} is in y_true")
+    elif not other and (guesses := set(predicted())) and guesses.isdisjoint(listed):
+        known = validate.format_value(list(listed))
+        failures.warn_diagnostic(f"every sample was left out, as none of labels={known} is in y_pred")
 
 
 def encode_text(y_true: Any, y_pred: Any) -> tuple[np.ndarray, np.ndarray, tuple[Any, ...]] | None:

@@ -10,11 +10,13 @@ from cmfast._core import plotting, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.lazy import are_lazy, dask
 from cmfast._core.markup import escape_prose, isolate
+from cmfast._core.usual_names import make_missing_of_result_error
 from cmfast._core.usual_options import explain_options_of_methods
 from cmfast.kernels.status import Status
 
 C = TypeVar("C", bound=type)
 MOST_SHOWN_CLASSES = 20  # classes up to which a matrix is shown in full
+ARRAY_FIELDS = ("matrix", "table", "weights", "draws")  # first fields of results that are arrays for NumPy
 
 
 def add_repr(cls: C) -> C:
@@ -43,7 +45,7 @@ def add_repr(cls: C) -> C:
             function.__name__ not in vars(cls) or function is __repr__
         ):  # named tuples have a __repr__ that shows all fields
             setattr(cls, function.__name__, function)
-    return add_compute(explain_options_of_methods(cls))
+    return add_array(add_compute(explain_options_of_methods(cls)))
 
 
 def add_repr_of_display(cls: C) -> C:
@@ -72,19 +74,50 @@ def add_repr_of_display(cls: C) -> C:
 
     for function in (__repr__, _repr_html_):
         setattr(cls, function.__name__, function)
-    return explain_options_of_methods(cls)
+    return add_compute(explain_options_of_methods(cls))
 
 
 def add_compute(cls: C) -> C:
-    """Class decorator that gives lazy results, and only these, Dask's method ``compute()``."""
+    """Class decorator that gives lazy results, and only these, Dask's method ``compute()``.
+
+    An attribute that a result does not have raises AttributeError that says which one to use.
+    """
 
     def __getattr__(self: Any, name: str) -> Any:  # noqa: N807
         if name == "compute" and is_lazy_result(self):
             return lambda **options: dask().da.compute(self, **options)[0]
-        return object.__getattribute__(self, name)  # raises the usual AttributeError
+        if any(name in vars(base) for base in type(self).__mro__):
+            return object.__getattribute__(self, name)  # raises the AttributeError of the attribute itself
+        raise make_missing_of_result_error(self, name)
 
     type.__setattr__(cls, "__getattr__", __getattr__)
     return cls
+
+
+def add_array(cls: C) -> C:
+    """Class decorator that gives ``numpy.asarray(result)`` the first field of a named tuple that holds a whole result.
+
+    NumPy would stack all fields.
+    """
+    field, *_ = getattr(cls, "_fields", ("",))
+    if field not in ARRAY_FIELDS:
+        return cls
+
+    def __array__(self: Any, dtype: Any = None, copy: bool | None = None) -> Any:  # noqa: N807
+        if self[0] is None:
+            validate.fail(f"the result has no {field}, which numpy.asarray would return", TypeError)
+        return copy_to_numpy(field, self[0], dtype, copy=copy)
+
+    type.__setattr__(cls, "__array__", __array__)
+    return cls
+
+
+def copy_to_numpy(name: str, array: Any, dtype: Any, *, copy: bool | None) -> np.ndarray:
+    """Return the attribute `name` as an array of NumPy; raise TypeError if it is on a device."""
+    if not adapter(array).is_on_host(array):
+        device = adapter(array).device(array)
+        validate.fail(f"the {name} is on {device}, which NumPy cannot read; copy .{name} to the host", TypeError)
+    return np.array(adapter(array).to_host(array), dtype, copy=copy)
 
 
 def is_lazy_result(result: object) -> bool:

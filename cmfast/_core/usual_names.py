@@ -88,6 +88,8 @@ USUAL_NAMES = OF_SCORES | {
     "cmfast.by counts groups of a table",
     "box_iou": "detection.match(boxes_true, boxes_pred) matches boxes by IoU",
     "quantile": "it is called conformal.threshold",
+    "pca": "it is called cmfast.pca",
+    "PCA": "it is called cmfast.pca",
     "nonconformity_scores": "it is called conformal.scores",
 }
 USUAL_NAMES |= dict.fromkeys(
@@ -135,7 +137,60 @@ OF_COUNTS |= {
     "to_dataframe": "counts.to_pandas() is a table",
     "estimate_for_target": "cmfast.estimate_for_target(counts, class_shares=...) takes counts",
     "ipf": "cmfast.ipf(counts) takes counts",
+    "compare": "two classifiers are compared on the same samples: uncertainty.compare(y_true, a, b, names)",
+    "mcnemar": "two classifiers are compared on the same samples: uncertainty.mcnemar(y_true, a, b)",
+    "savefig": "counts.plot() draws the matrix; counts.plot().figure_.savefig(path) saves it",
 }
+
+# Attributes of results: by the name elsewhere, an attribute here, and what to do if a result has it.
+OF_RESULTS: dict[str, dict[str, str]] = {}
+_RENAMED_ATTRIBUTES = {
+    ("pvalue", "pval", "p", "p_values", "pvalues"): ("p_value",),
+    ("confidence_interval", "conf_int", "confint", "ci", "bounds"): ("low",),
+    ("statistic", "stat", "effect", "diff"): ("statistic", "difference"),
+    ("stderr", "se", "std_err", "std_error", "bse"): ("standard_error", "standard_deviation", "se"),
+    ("value", "point_estimate", "score", "coef", "mean"): ("estimate", "value", "difference", "auc"),
+    ("T", "shape", "dtype", "ndim", "sum", "to_numpy", "tolist", "values", "array", "astype", "numpy"): (
+        "matrix",
+        "matrices",
+        "table",
+        "draws",
+        "estimate",
+        "difference",
+        "weights",
+        "points",
+        "packed",
+        "values",
+    ),
+    ("confusion_matrix", "confusion_matrix_", "cm", "counts"): ("matrix", "matrices", "counts"),
+    ("samples", "replicates", "bootstrap_distribution", "draw"): ("draws",),
+    ("df", "dof", "ddof"): ("degrees", "to_pandas"),
+    ("n_iter_", "nit", "iterations", "n_iterations", "nfev"): ("n_iter",),
+    ("converged", "success", "message"): ("status",),
+    ("to_frame", "to_dataframe", "dataframe", "head", "loc", "iloc", "columns", "index", "describe"): ("to_pandas",),
+    ("to_csv", "to_excel", "to_parquet", "to_markdown"): ("to_pandas",),
+    ("fig", "figure"): ("figure_", "plot"),
+    ("ax", "axes", "axis"): ("ax_", "axes_", "plot"),
+    ("savefig", "figure_", "ax_", "show", "draw", "heatmap"): ("plot",),
+    ("summary", "verdict", "interpret"): ("explain",),
+    ("fpr_", "tpr_", "auc", "area", "roc_auc"): ("tpr",),
+}
+_CURES = {
+    "low": "its ends are low and high",
+    "status": "cmfast.Status(result.status).name says how it ended",
+    "to_pandas": "to_pandas() is a table",
+    "plot": "plot() draws it, and matplotlib.pyplot.savefig(path) then saves it",
+    "explain": "explain() says it in words",
+    "tpr": "metrics.roc_auc(y_true, y_score) is the area",
+}
+for _names, _owns in _RENAMED_ATTRIBUTES.items():
+    _text = "{} is the array" if "T" in _names else "it is called {}"
+    for _name in _names:
+        OF_RESULTS[_name] = {_own: _CURES.get(_own, _text.format(_own)) for _own in _owns if _own != _name}
+OF_RESULTS["to_csv"] = {"to_pandas": "to_pandas().to_csv(path) writes its table"}
+OF_RESULTS["to_html"] = {"html": "it is called html", "to_pandas": "to_pandas().to_html() is a table in HTML"}
+OF_RESULTS["savefig"] = {"figure_": "figure_.savefig(path) saves what plot() drew"} | OF_RESULTS["savefig"]
+OF_RESULTS["show"] = {"plot": "plot() draws it, and matplotlib.pyplot.show() then shows it"}
 
 
 def suggest_coefficient(name: str) -> str:
@@ -148,12 +203,30 @@ def suggest_coefficient(name: str) -> str:
 
 def make_missing_attribute_error(owner: str, name: str, known: Collection[str], *, is_metric: bool) -> AttributeError:
     """Return the AttributeError for an attribute that counts do not have: what to call, or a name nearby."""
-    call = OF_COUNTS.get(name)
+    call = OF_COUNTS.get(name) or _suggest_attribute(name, known)
     metric = METRICS.get(name, name if is_metric else None)
     if metric is not None:
         call = f'counts.compute("{metric}") computes it'
     near = f"; {call}" if call else "" if name.startswith("_") else validate.suggest_name(name, known)
     return AttributeError(f"{owner} has no attribute {name!r}{near}", name=name)
+
+
+def make_missing_of_result_error(result: object, name: str) -> AttributeError:
+    """Return the AttributeError for an attribute that a result or display does not have: what to use, or one nearby."""
+    owner = f"{type(result).__name__!r} object"
+    if name.startswith("_"):  # protocols that other libraries look for
+        return AttributeError(f"{owner} has no attribute {name!r}", name=name)
+    known = {one for one in (*dir(type(result)), *getattr(result, "__dict__", ())) if not one.startswith("_")}
+    cure = _suggest_attribute(name, known)
+    if name.endswith("_") and type(result).__name__.endswith("Display"):
+        cure = "plot() draws the display and sets it"
+    near = f"; {cure}" if cure else validate.suggest_name(name, known)
+    return AttributeError(f"{owner} has no attribute {name!r}{near}", name=name)
+
+
+def _suggest_attribute(name: str, known: Collection[str]) -> str:
+    """Return what to use of the `known` attributes of a result for one of another library; "" if none is known."""
+    return next((cure for own, cure in OF_RESULTS.get(name, {}).items() if own in known), "")
 
 
 def make_missing_name_error(module: str, name: str, known: Collection[str], cure: str = "") -> AttributeError:

@@ -1,11 +1,12 @@
 """Explain options that a function does not have: what users of other libraries call them, or a name nearby."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import wraps
 from inspect import Parameter, isfunction, signature
 from typing import Any, ParamSpec, TypeVar
 
 from cmfast._core import caller, validate
+from cmfast._core.adapters import _columns
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -26,16 +27,28 @@ RENAMED = {
     "labels": ("class_names", "target_names", "label_names", "classes"),
     "max_iter": ("maxiter", "max_iterations", "n_iter", "numItermax", "max_iteration"),
     "n_classes": ("num_classes", "nclasses", "num_labels", "n_labels"),
-    "n_resamples": ("n_boot", "n_bootstrap", "n_bootstraps", "n_replicates", "n_permutations", "n_samples"),
+    "n_resamples": (
+        "n_boot",
+        "n_bootstrap",
+        "n_bootstraps",
+        "n_replicates",
+        "n_permutations",
+        "n_samples",
+        "n_draws",
+        "nboot",
+    ),
     "names": ("metric", "metrics", "scoring"),
     "normalize": ("normalise", "normalized", "norm"),
     "num_threads": ("n_jobs", "n_threads", "nthreads", "threads", "workers", "n_workers"),
     "on_failure": ("errors", "error_score"),
     "pos_label": ("positive", "positive_class", "positive_label"),
+    "prior": ("pseudocount", "pseudo_count", "pseudocounts"),
     "progress": ("verbose", "pbar", "show_progress"),
+    "q": ("threshold", "thresholds", "qhat", "q_hat", "quantile", "quantiles"),
     "rng": ("random_state", "seed", "random_seed", "generator"),
     "row_sums": ("rows", "row_totals", "row_marginals"),
     "sample_weight": ("weights", "weight", "sample_weights"),
+    "smoothing": ("pseudocount", "pseudo_count", "pseudocounts"),
     "score_threshold": ("conf", "conf_threshold", "confidence_threshold", "score_thresh"),
     "tol": ("tolerance", "eps", "epsilon", "atol", "rtol", "stopThr"),
     "undefined": ("zero_division", "nan_policy"),
@@ -45,26 +58,56 @@ RENAMED = {
     "y_true": ("target", "y_test", "labels_true"),
 }
 NAMES_BY_INDEX = "to name classes 0, 1, ..., give np.array(names)[y_true] and np.array(names)[y_pred]"
+_COUNT_FIRST = (
+    "count with groups first, by ConfusionCounts.from_labels or uncertainty.paired_counts, and give the counts"
+)
+_COMPUTE = "by counts: counts = cmfast.by(...), then counts.compute(names) computes metrics of every group"
+_LEVEL = "pass alpha=1 - confidence_level"
 # By the name elsewhere: a parameter here, and what a function with this parameter wants instead.
 USUAL_OPTIONS = {
-    "alpha": {"confidence_level": "pass confidence_level=1 - alpha"},
+    "alpha": {
+        "confidence_level": "pass confidence_level=1 - alpha",
+        "q": "it takes thresholds: q = conformal.threshold(scores, alpha)",
+    },
     "average": {"names": 'the average is part of the name, as in "f1_macro"'},
     "cmap": {"ax": "the colours are fixed; matplotlib changes them in the axes: .ax_.images[0].set_cmap(cmap)"},
     "figsize": {"ax": "pass ax=, the axes of a figure of that size"},
-    "groups": {"keys": "the names of the columns of groups are the second argument"},
+    "groups": {
+        "keys": "the names of the columns of groups are the second argument",
+        "n_resamples": _COUNT_FIRST,
+    },
     "include_values": {"text": 'text="none" leaves the values out'},
     "labels": {
         "average_over": "average_over= takes the indices of the classes to average over",
         "names": "count with them first, by ConfusionCounts.from_labels or uncertainty.paired_counts, and give the "
         "counts",
     },
+    "metric": {"keys": _COMPUTE},
+    "metrics": {"keys": _COMPUTE},
     "multi_class": {
         "y_score": "labels are of two classes; for class k against all others pass y_true == k and the scores of k"
     },
+    "names": {
+        "keys": _COMPUTE,
+        "display_labels": "it is called display_labels=",
+        "labels": f"labels= lists the labels in order; {NAMES_BY_INDEX}",
+    },
+    "path": {
+        "embeddings": "the result has save(path)",
+        "ax": "matplotlib saves what was drawn: matplotlib.pyplot.savefig(path)",
+    },
     "task": {"y_true": "leave it out: two classes and more are counted alike"},
     "threshold": {"y_pred": "compare scores with it first: y_pred=y_score > threshold"},
+    "weights": {
+        "sample_weight": "it is called sample_weight=",
+        "names": 'the weights are part of the name, as in "kappa_quadratic"',
+    },
     "zero_division": {"undefined": "undefined= says what a 0/0 gives"},
 }
+for _name in ("confidence_level", "confidence", "level", "coverage"):
+    USUAL_OPTIONS[_name] = {"alpha": _LEVEL}
+for _name in ("filename", "file", "output", "save_path"):
+    USUAL_OPTIONS[_name] = USUAL_OPTIONS["path"]
 _NAMES = ("class_names", "classes", "display_labels", "label_names", "target_names")  # names of classes
 for _name in _NAMES:
     if _name != "display_labels":
@@ -89,6 +132,14 @@ USUAL_ARGUMENTS = {
     "names)",
     "uncertainty.bowker": _OF_ONE_TABLE,
     "uncertainty.stuart_maxwell": _OF_ONE_TABLE,
+    "bi_normalize": "it scales one matrix or a batch: numpy.stack([a, b]) is a batch of two, and "
+    "ipf(M, row_sums, col_sums) scales to other sums",
+    "by": 'it counts the columns of a table: by(table, keys, y_true="label", y_pred="guess"); arrays are counted by '
+    "ConfusionCounts.from_labels(y_true, y_pred, groups=groups)",
+    "geometric_confusion_matrix": "it takes points, true and predicted labels; call it once for each model, and give "
+    'weights="row" and other options by name',
+    "report": 'two models are a dict: report(y_true, {"first": a, "second": b}); groups= and other options are given '
+    "by name",
     "ConfusionCounts": "it holds counts of labels and takes no matrix: from_labels(y_true, y_pred) counts labels, and "
     "labels= and n_classes= are given by name",
 }
@@ -137,6 +188,8 @@ def refuse_wrong_call(function: Callable[..., Any], args: tuple[Any, ...], optio
 
     Returns if Python can bind the arguments, so that a TypeError had another cause.
     """
+    if function.__name__ == "__init__" and (makers := _list_makers(args[0])) and caller.name().endswith("Display"):
+        validate.fail(f"it is made by {makers}", TypeError)
     parameters = list(signature(function).parameters.values())
     kinds = {p.kind for p in parameters}
     by_name = [p.name for p in parameters if p.kind in BY_NAME]
@@ -145,11 +198,14 @@ def refuse_wrong_call(function: Callable[..., Any], args: tuple[Any, ...], optio
         known = ", ".join(name for name in by_name if name not in by_place)
         if caller.name() in USUAL_ARGUMENTS:
             validate.fail(USUAL_ARGUMENTS[caller.name()], TypeError)
-        given = validate.format_value(args[len(by_place)])
+        _refuse_names_of_columns(args[0], args[1:])
+        given = describe_value(args[len(by_place)])
         wanted = f"options must be given by name ({known})" if known else "there are no options"
         validate.fail(f"{wanted}, got {given}", TypeError)
     unknown = [option for option in options if option not in by_name]
     if not unknown or Parameter.VAR_KEYWORD in kinds:
+        if args and isinstance(options, dict) and by_place[0] in options:
+            _refuse_names_of_columns(args[0], [options[name] for name in by_place if name in options])
         _refuse_twice_or_missing(parameters, by_place[: len(args)], options)
         return
     if unknown[0] in by_place:
@@ -170,16 +226,42 @@ def _show_call(by_place: list[str], parameters: list[Parameter]) -> str:
 def _refuse_twice_or_missing(parameters: list[Parameter], placed: list[str], options: Collection[str]) -> None:
     """Raise TypeError for an argument that is given twice, or required and not given."""
     for name in placed:
-        if name in options and caller.name() in USUAL_ARGUMENTS:
-            validate.fail(USUAL_ARGUMENTS[caller.name()], TypeError)
         if name in options and next(p for p in parameters if p.name == name).kind in BY_NAME:
             validate.fail(f"{name} is given twice, by its place and by its name", TypeError)
+        if name in options and caller.name() in USUAL_ARGUMENTS:
+            validate.fail(USUAL_ARGUMENTS[caller.name()], TypeError)
     for p in parameters:
         required = p.default is Parameter.empty and p.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
         if required and p.name not in placed and (p.name not in options or p.kind is Parameter.POSITIONAL_ONLY):
             by_place = [each.name for each in parameters if each.kind in BY_PLACE]
             choices = CHOICES.get(caller.name(), "")
             validate.fail(f"{p.name} must be given: {_show_call(by_place, parameters)}{choices}", TypeError)
+
+
+def _refuse_names_of_columns(table: object, names: Sequence[object]) -> None:
+    """Raise TypeError for a table and names of its columns, which the function does not take."""
+    if names and all(isinstance(name, str) for name in names) and _columns.column_hint(table) is not None:
+        columns = ", ".join(f"table[{validate.format_value(name)}]" for name in names)
+        validate.fail(f"it takes arrays, not names of columns: {caller.name()}({columns}, ...)", TypeError)
+
+
+def _list_makers(made: object) -> str:
+    """Return the class methods that make a display; "" for any other object."""
+    name = type(made).__name__
+    if name == "DifferenceDisplay":
+        return "ConfusionDisplay.compare(first, second), of two matrices"
+    if not name.endswith("Display") or "\n    Parameters\n" in (type(made).__doc__ or ""):  # users construct it, too
+        return ""
+    makers = [maker for maker in vars(type(made)) if maker.startswith("from_")]
+    return " or ".join(f"{name}.{maker}" for maker in makers)
+
+
+def describe_value(value: object) -> str:
+    """Return the type and shape of an array or table for a message, and any other value itself."""
+    shape = getattr(value, "shape", None)
+    if isinstance(shape, tuple) and shape:
+        return f"{type(value).__name__} of shape {tuple(shape)}"
+    return validate.format_value(value)
 
 
 def describe_unknown_option(option: str, parameters: Collection[str]) -> str:
@@ -192,7 +274,7 @@ def describe_unknown_option(option: str, parameters: Collection[str]) -> str:
 
 def suggest_option(option: str, parameters: Collection[str]) -> str:
     """Return ``; it is called x=`` for the one of `parameters` that an unknown option means; "" if none is known."""
-    if option in ("labels", *_NAMES) and (cure := INSTEAD_OF_NAMES.get(caller.name())) is not None:
+    if option in ("labels", "names", *_NAMES) and (cure := INSTEAD_OF_NAMES.get(caller.name())) is not None:
         return f"; {cure}"
     cure = next((cure for own, cure in USUAL_OPTIONS.get(option, {}).items() if own in parameters), None)
     return f"; {cure}" if cure else validate.suggest_name(option, parameters)

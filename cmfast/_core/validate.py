@@ -12,7 +12,7 @@ from typing import Any, NoReturn, get_args
 
 import numpy as np
 
-from cmfast._core import caller, settings
+from cmfast._core import caller, failures, settings
 from cmfast._core.adapters import _columns, _text_codes, adapter
 from cmfast._core.annotations import FailurePolicy, Progress
 from cmfast._core.dispatch import shape_of
@@ -20,6 +20,7 @@ from cmfast._core.dispatch import shape_of
 LARGEST_INT64 = 2**63 - 1  # largest count of a kernel, and largest array size
 EXACT_FLOAT64 = 2**53  # every integer up to here is a float64
 MOST_BITS = 512
+MOST_ERROR_RATE = 0.2  # confidence level up to which an error rate was probably meant
 MOST_SHOWN_CHARACTERS = 200  # characters of a value in a message
 ON_FAILURE = get_args(FailurePolicy)
 BOOLS = (bool, np.bool_)
@@ -227,6 +228,15 @@ def share(name: str, value: object) -> float:
     found = number(name, value)
     if not 0.0 < found < 1.0:
         refuse(name, "between 0 and 1", value)
+    return found
+
+
+def confidence_level(value: object) -> float:
+    """Validate the option ``confidence_level=`` and return it; warn if it looks like an error rate."""
+    found = share("confidence_level", value)
+    if found <= MOST_ERROR_RATE:
+        text = f"confidence_level={value} makes intervals that hold the true value in {found:.3g} of all cases"
+        failures.warn_diagnostic(f"{text}; for an error rate of {value} pass confidence_level={1.0 - found:.6g}")
     return found
 
 

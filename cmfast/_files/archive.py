@@ -3,6 +3,7 @@
 import errno
 import os
 import re
+import sys
 import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,9 +16,11 @@ Parts = Mapping[str, tuple[tuple[str, ...], int]]  # name -> accepted dtypes, nu
 
 READ_BYTES = 1 << 24  # bytes read at a time
 MOST_HEADER = 1 << 12
+TEXT = "<U"  # stands for texts of any length among accepted dtypes
 LENGTHS = {1: 2, 2: 4, 3: 4}  # version of the npy format -> bytes of the length of its header
 HEADER = re.compile(
-    rb"\{'descr': '([<|][a-z][0-9])', 'fortran_order': (False|True), 'shape': \(([0-9, ]{0,60})\), ?\} *\n"
+    rb"\{'descr': '([<|](?:[a-z][0-9]|U[1-9][0-9]{0,6}))', 'fortran_order': (False|True), "
+    rb"'shape': \(([0-9, ]{0,60})\), ?\} *\n"
 )
 
 
@@ -54,6 +57,13 @@ def read_npz(
         return {name: _read_array(archive, entry, most, *parts[name]) for name, entry in wanted}
 
 
+def list_names(file: BinaryIO) -> list[str]:
+    """Return the names of the arrays of an npz archive, unchecked."""
+    file.seek(0)
+    with _catch_zip_errors(), zipfile.ZipFile(file) as archive:
+        return [name.removesuffix(".npy") for name in archive.namelist()]
+
+
 @contextmanager
 def _catch_zip_errors() -> Iterator[None]:
     """Turn any error of zipfile about malformed bytes into DamagedError."""
@@ -88,7 +98,11 @@ def _read_array(
             raise DamagedError(f"{what} has a header that NumPy does not write")  # noqa: EM102
         dtype, order, sizes = (group.decode("ascii") for group in found.groups())
         shape = tuple(map(int, re.findall("[0-9]+", sizes)))
-        demand(dtype in types and len(shape) == ndim, f"{what} has dtype {dtype!r} and shape {shape}")
+        is_text = dtype.startswith(TEXT)
+        demand(
+            (TEXT if is_text else dtype) in types and len(shape) == ndim,
+            f"{what} has dtype {dtype!r} and shape {shape}",
+        )
         size = prod(shape) * np.dtype(dtype).itemsize
         demand(size == entry.file_size - 8 - LENGTHS[head[6]] - length, f"{what} has not the size of its shape {shape}")
         raw = np.empty(size, np.uint8)
@@ -97,5 +111,7 @@ def _read_array(
             raw[filled : filled + len(more)] = np.frombuffer(more, np.uint8)
             filled += len(more)
         demand(filled == size and not stream.read(1), f"{what} is cut short")  # the last read verifies the checksum
+    if is_text:  # Python would build an invalid string
+        demand(bool((raw.view("<u4") <= sys.maxunicode).all()), f"{what} holds letters that Unicode does not have")
     out = raw.view(dtype).reshape(shape, order="F" if order == "True" else "C")
     return np.ascontiguousarray(out.astype(out.dtype.newbyteorder("="), copy=False)).reshape(shape)

@@ -46,6 +46,7 @@ def choose_models(path: Source, names: list[str], true: str | None, preds: list[
 
     Those that are not given have a usual name or are the only ones left; if not, a FileError proposes some.
     """
+    preds = [part for name in preds for part in _split_names(names, name)]
     if n_models == 1:
         places = choose_columns(path, names, (true, preds[0] if preds else None))
         return [*(_write_column(names, k) for k in places), *preds[1:]]
@@ -90,7 +91,14 @@ def _parse_column(path: Source, names: list[str], wanted: str) -> int:
         return find_column(path, names, wanted)
     if wanted.isdecimal() and len(wanted) < 10 and int(wanted) < len(names):
         return int(wanted)
-    raise FileError(path, f"has no column {wanted!r} (has: {', '.join(names)})")
+    cure = "; give one of them" if len(_split_names(names, wanted)) > 1 else ""
+    raise FileError(path, f"has no column {wanted!r}{cure} (has: {', '.join(names)})")
+
+
+def _split_names(names: list[str], wanted: str) -> list[str]:
+    """Return the columns that one text with commas names; the text itself if it is a column, or one of them is none."""
+    parts = wanted.split(",")
+    return [wanted] if wanted in names or not set(parts) <= set(names) else parts
 
 
 def find_column(path: Source, names: list[str], wanted: str) -> int:

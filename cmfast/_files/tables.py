@@ -23,6 +23,8 @@ TABLE_BLOCK_ROWS = 1 << 18  # table rows per block
 LEAST_SORTED_SPAN = 1 << 16  # range from which unique integers are found by sorting instead of a lookup table
 PARQUET_BUFFER = 1 << 20  # bytes of a column read at a time; a row group may be the whole file
 TEXTS = (".csv", ".tsv", ".txt")
+DELIMITERS = ",;\t"
+MOST_FIRST_LINE = 1 << 20  # bytes of the first line that tell the delimiter
 PARQUET = (".parquet", ".pq")
 IPC = (".arrow", ".feather", ".ipc")
 MATRIX_BLOCK_BYTES = 32 << 20  # per block: enough work for every thread, small enough to show progress
@@ -267,7 +269,7 @@ def _csv_columns(path: Path, wanted: Wanted, header: bool | None, tick: Tick) ->
 def _read_csv_names(path: Path, first: list[str], wanted: Wanted, header: bool | None) -> tuple[bool, list[str]]:
     """Return whether the `first` line of a csv file names the columns, and their names, else numbers."""
     if len(first) < 2:
-        between = "tabs" if _delimiter(path) == "\t" else "commas"
+        between = "tabs" if _delimiter(path) == "\t" else "commas, semicolons or tabs"
         raise FileError(path, f"needs two columns separated by {between}, but its first line has {len(first)}")
     named = _has_header(path, first, wanted, _delimiter(path)) if header is None else header
     return named, [name.strip() for name in first] if named else [str(k) for k in range(len(first))]
@@ -326,8 +328,18 @@ def _read_rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str], int
 
 
 def _delimiter(path: Path) -> str:
-    """Return the cell delimiter for the suffix: tab for tsv, else comma."""
-    return "\t" if path.suffix.lower() == ".tsv" else ","
+    """Return the cell delimiter: tab for tsv, else the first of comma, semicolon and tab that splits the first line."""
+    if path.suffix.lower() == ".tsv":
+        return "\t"
+    with path.open("rb") as file:
+        first = file.readline(MOST_FIRST_LINE).decode("utf-8", "replace")
+    for delimiter in DELIMITERS:
+        try:
+            if len(next(csv.reader([first], delimiter=delimiter, strict=True), ())) > 1:
+                return delimiter
+        except csv.Error:  # such as a quoted line break, which the reader of all lines takes
+            continue
+    return ","
 
 
 class _TextRows:

@@ -135,8 +135,7 @@ def report(
         validate.refuse("title", "a str", type(title).__name__, TypeError)
     if smoothing is not None and not 0.0 < validate.number("smoothing", smoothing) < float("inf"):
         validate.refuse("smoothing", "None or a number above 0", validate.format_value(smoothing))
-    if not 0.0 < validate.number("confidence_level", confidence_level) < 1.0:
-        validate.refuse("confidence_level", "between 0 and 1", confidence_level)
+    validate.confidence_level(confidence_level)
     validate.generator(rng)
     if isinstance(rng, np.random.Generator):
         validate.refuse("rng", "a seed", "a Generator, whose state changes with each use", TypeError)

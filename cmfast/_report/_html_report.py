@@ -6,11 +6,13 @@ from typing import Any
 
 from cmfast._core import validate
 from cmfast._core.markup import escape_attribute, isolate
+from cmfast._core.result_repr import add_compute
 from cmfast._core.usual_options import explain_options_of_methods
 from cmfast._files.output import FileError, check_target, convert_to_plain, replace_file
 
 
 @explain_options_of_methods
+@add_compute
 class HtmlReport:
     """A report as one self-contained HTML page. Returned by :func:`cmfast.report`.
 

@@ -336,7 +336,7 @@ def from_counts(
 def _check_options(names: Any, method: Any, level: Any, undefined: Any, on_failure: Any) -> tuple[list[str], float]:
     """Validate options; return the names of the coefficients and the confidence level."""
     validate.choice("method", method, get_args(AgreementMethod))
-    level = validate.share("confidence_level", level)
+    level = validate.confidence_level(level)
     _plan.check_undefined(undefined)
     validate.on_failure(on_failure)
     if hasattr(names, "shape"):

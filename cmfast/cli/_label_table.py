@@ -33,7 +33,7 @@ def complete_columns(args: argparse.Namespace, n_models: int) -> None:
     Raises FileError that lists the columns, and proposes some, if there are others.
     """
     args.pred = args.pred or []
-    if args.true is None or len(args.pred) < n_models:
+    if args.true is None or len(args.pred) < n_models or any("," in name for name in args.pred):
         names = tables.read_column_names(args.input, (args.true, *args.pred), header=args.header)
         args.true, *args.pred = choose_models(args.input, names, args.true, args.pred, n_models)
 

@@ -59,6 +59,8 @@ def _run(argv: Sequence[str] | None) -> int:
     if not given:
         print(overview())
         return 0
+    if given[0] == "help":
+        given = [*given[1:2], "--help"]
     try:
         args = _parser(given).parse_args(given)
     except SystemExit as done:  # --help and --version have been printed

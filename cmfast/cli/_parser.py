@@ -6,6 +6,18 @@ from typing import Any, NoReturn
 
 from cmfast._core import validate
 
+SEPARATORS = ("--sep", "--separator", "--delimiter", "--delim")
+# The option here that has the purpose of a name elsewhere, and the name elsewhere.
+RENAMED = {
+    "--only": ("--metric", "--metrics", "--names", "--scoring"),
+    "--true": ("--y-true", "--label", "--target", "--y_true"),
+    "--pred": ("--y-pred", "--prediction", "--predicted", "--y_pred"),
+    "--by": ("--group", "--groups", "--groupby", "--group-by"),
+    "--confidence-level": ("--level", "--confidence"),
+    "--threads": ("--num-threads", "--jobs", "--n-jobs"),
+    "--output": ("--save", "--file"),
+}
+
 
 class UsageError(Exception):
     """Wrong use of the command; the message is one line."""
@@ -35,12 +47,20 @@ class Parser(argparse.ArgumentParser):
             prepare(self)
         found, rest = super().parse_known_args(args, namespace)
         if rest:
-            wrong = next((text.partition("=")[0] for text in rest if text.startswith("--")), "")
-            known = [name for action in self._actions for name in action.option_strings if name.startswith("--")]
-            self.error(
-                f"unrecognized arguments: {' '.join(rest)}{validate.suggest_name(wrong, known) if wrong else ''}"
-            )
+            self.error(f"unrecognized arguments: {' '.join(rest)}{self._suggest(rest)}")
         return found, rest
+
+    def _suggest(self, rest: list[str]) -> str:
+        """Return the end of a message: what to write instead of unknown arguments; "" if nothing is near."""
+        known = {name: action for action in self._actions for name in action.option_strings if name.startswith("--")}
+        wrong = next((text.partition("=")[0] for text in rest if text.startswith("--")), "")
+        if not wrong:
+            several = isinstance(known.get("--pred"), argparse._AppendAction)
+            return "; repeat --pred for each further column" if several else ""
+        if wrong in SEPARATORS:
+            return "; leave it out, as the first line tells commas, semicolons and tabs apart"
+        meant = next((own for own, names in RENAMED.items() if wrong in names and own in known), None)
+        return f"; it is called {meant}" if meant else validate.suggest_name(wrong, known)
 
     @property
     def flags(self) -> dict[str, str]:

@@ -1,11 +1,12 @@
 """Read saved counts: state files, or the JSON of ``cmfast confusion``."""
 
 import json
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import cmfast
-from cmfast._files import matrices, states, tables
+from cmfast._files import archive, matrices, states, tables
 from cmfast._files.archive import DamagedError
 from cmfast._files.output import FileError, describe_os_error
 from cmfast._files.states import State
@@ -50,6 +51,8 @@ def _facts(path: Path) -> dict[str, Any] | None:
         known = [int(label) for label in labels] if are_integers else labels
         head = {"class": "ConfusionCounts", "format": states.FORMAT, "classes": _axis(known)}
         return head | {"matrix": _array(M.tolist())}
+    if path.suffix.lower() == ".npz":
+        return _read_arrays(path)
     if path.suffix.lower() != ".json":
         return None
     try:
@@ -64,6 +67,34 @@ def _facts(path: Path) -> dict[str, Any] | None:
         raise ValueError("holds no labels and counts of them")  # noqa: EM101
     head = {"class": "ConfusionCounts", "format": states.FORMAT, "classes": _axis(facts["labels"])}
     return head | (_group_parts(facts) if "groups" in facts else {"matrix": _array(facts.get("matrix"))})
+
+
+def _read_arrays(path: Path) -> dict[str, Any] | None:
+    """Convert an npz file of ``cmfast confusion`` to JSON of ConfusionCounts; return None for anything else.
+
+    It holds no names of the columns of groups.
+    """
+    with path.open("rb") as file:
+        if not zipfile.is_zipfile(file):
+            return None
+        names = archive.list_names(file)
+        if "class" in names or not {"matrix", "labels"} <= set(names):
+            return None
+        groups = [name for name in names if name.startswith("groups")]
+        labels = ((archive.TEXT, "<i8", "<u8", "|b1"), 1)
+        matrix = (("<i8", "<f8"), 2 + bool(groups))
+        found = archive.read_npz(file, {"matrix": matrix, **dict.fromkeys(["labels", *groups], labels)})
+    if found["matrix"].dtype.kind != "i":
+        raise FileError(path, "holds a matrix that is normalised, which does not add up")
+    head = {"class": "ConfusionCounts", "format": states.FORMAT, "classes": _axis(found["labels"].tolist())}
+    M = found["matrix"].tolist()
+    if not groups:
+        return head | {"matrix": _array(M)}
+    keys = list(zip(*(found[name].tolist() for name in groups), strict=True))
+    by = [name.replace("groups", "group") for name in groups]
+    return head | _group_parts(
+        {"by": by, "groups": [{"group": list(key), "matrix": one} for key, one in zip(keys, M, strict=True)]}
+    )
 
 
 def _group_parts(facts: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from cmfast._core import lazy, result_repr, validate
+from cmfast._core import lazy, result_frames, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure
 from cmfast._core.usual_options import explain_options
@@ -54,6 +54,11 @@ class CoverageCounts(BatchedCounts):
         V, n = adapter(self.V).unwrap(self.V), adapter(self.n).unwrap(self.n)
         with np.errstate(invalid="ignore"):
             return adapter(V).evaluate(lambda V, n: adapter(V).cast(V, np.float64) / n[..., None], V, n)
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with a row per true class and class: sets with the class, all sets, their share."""
+        n = result_frames.copy_to_host(self.n)[..., None]
+        return result_frames.make_frame({"V": self.V, "n": n, "rate": self.rates()}, ("true", "class"))
 
     def _parts(self) -> dict[str, str]:
         """Return the parts that the repr shows, by name."""

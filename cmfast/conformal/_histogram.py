@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from cmfast._core import dispatch, lazy, result_repr, validate
+from cmfast._core import dispatch, lazy, result_frames, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
 from cmfast._core.usual_options import explain_options
@@ -90,6 +90,11 @@ class ScoreHistogram(BatchedCounts):
                     out[b, a] = (at + 1) * (self.top / self.bins)
         counts = adapter(self.counts).unwrap(self.counts)
         return adapter(counts).send(out.reshape(*host.shape[:-1], len(alphas)), counts)
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with a row per bin: its ends, the last being infinite, and its number of scores."""
+        edges = np.append(np.arange(self.bins + 1) * (self.top / self.bins), np.inf)
+        return result_frames.make_frame({"low": edges[:-1], "high": edges[1:], "count": self.counts}, ("bin",))
 
     def _parts(self) -> dict[str, str]:
         """Return the parts that the repr shows, by name."""

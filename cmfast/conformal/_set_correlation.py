@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 
-from cmfast._core import dispatch, lazy, result_repr, validate
+from cmfast._core import dispatch, lazy, result_frames, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, Integers
 from cmfast._core.usual_options import explain_options
@@ -130,6 +130,12 @@ class CcmCounts(BatchedCounts):
         n, G = dispatch.adopt(n=self.n, G=self.G)
         found: tuple[Any, Any] = dispatch.call("ccm_ratios", n, G, kind=kind, undefined=undefined)
         return found
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with a row per pair of classes: sets with both, all sets, their correlation."""
+        n = result_frames.copy_to_host(self.n)[..., None, None]
+        columns = {"G": self.G, "n": n, "correlation": self.correlation()}
+        return result_frames.make_frame(columns, ("first", "second"))
 
     def _parts(self) -> dict[str, str]:
         """Return the parts that the repr shows, by name."""

@@ -2,13 +2,14 @@
 
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, Self, TypeAlias, Unpack, cast, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cmfast import metrics, normalizing
-from cmfast._core import axis_names, table_columns, validate
+from cmfast._core import axis_names, caller, failures, table_columns, validate
 from cmfast._core.adapters import _class_order, _columns, adapter, read_only
 from cmfast._core.annotations import (
     Array,
@@ -29,11 +30,12 @@ from cmfast._core.annotations import (
 )
 from cmfast._core.labels import warn_if_none_occurs, warn_of_matrices
 from cmfast._core.locking import ObjectLock
+from cmfast._core.result_repr import copy_to_numpy
 from cmfast._core.usual_names import make_missing_attribute_error
 from cmfast._files.archive import DamagedError, Parts
 from cmfast._files.states import State, class_only, decode_array, encode_array
 from cmfast.confusion_counts import _count_samples, _distributed_sum, _export
-from cmfast.confusion_counts._label_axis import GROWING
+from cmfast.confusion_counts._label_axis import GROWING, LABELS, OTHER
 from cmfast.confusion_counts._label_codes import encode_labels
 from cmfast.confusion_counts._state import (
     OPTIONAL,
@@ -62,6 +64,7 @@ if TYPE_CHECKING:
     from cmfast.display._class_order import Order
     from cmfast.results import ClassificationReport, Interval, Intervals
 
+LISTED = (LABELS, OTHER)
 Groups: TypeAlias = ArrayLike | Tensor | CudaArray | JaxArray | Labelled | Mapping[str, Any] | None
 
 
@@ -208,14 +211,8 @@ class ConfusionCounts(State, Generic[ArrayT], metaclass=_NamesMissing):
         warn_of_matrices(y_true, y_pred)
         counts._update(y_true, y_pred, sample_weight, groups, ignore_index, whole_floats=whole_floats)
         counts._held = _count_samples.warn_of_disjoint_labels(counts._held)
-        if labels is not None and sample_weight is ignore_index is None and len(y_true):
-            listed = counts._held.axis.own_labels
-            warn_if_none_occurs(
-                counts.matrix,
-                listed,
-                lambda: encode_labels("y_true", y_true, dates=True, floats=True).compact().values,
-                other=other,
-            )
+        if sample_weight is None:
+            counts._warn_of_empty_update(y_true, y_pred, ignore_index)
         return counts
 
     def update(
@@ -254,8 +251,31 @@ class ConfusionCounts(State, Generic[ArrayT], metaclass=_NamesMissing):
         TypeError, ValueError
             Labels of another kind than before; shapes that differ; missing values; groups after updates without groups,
             or of other columns; ordered categories that contradict the order so far.
+
+        Warns
+        -----
+        DiagnosticWarning
+            All samples of the first update were left out, as the classes or `ignore_index` leave them out.
         """
-        return self._update(y_true, y_pred, sample_weight, groups, ignore_index, whole_floats=whole_floats)
+        is_first = self._held.matrix is None
+        self._update(y_true, y_pred, sample_weight, groups, ignore_index, whole_floats=whole_floats)
+        if is_first and sample_weight is None:
+            self._warn_of_empty_update(y_true, y_pred, ignore_index)
+        return self
+
+    def _warn_of_empty_update(self, y_true: Array, y_pred: Array, ignored: Ignored) -> None:
+        """Warn if listed classes, or ignored ones, leave out all of the first samples."""
+        axis = self._empty.axis
+        if (axis.source not in LISTED and ignored is None) or not len(y_true):
+            return
+        if ignored is None:
+            sides = {"y_true": y_true, "y_pred": y_pred}
+            occurring, predicted = (partial(_list_labels, name, y) for name, y in sides.items())
+            is_other = axis.source == OTHER
+            warn_if_none_occurs(self.matrix, axis.own_labels, occurring, other=is_other, predicted=predicted)
+        elif not caller.is_task() and not adapter(self.matrix).any(self.matrix):
+            text = f"every sample was left out, as its true label is in ignore_index={validate.format_value(ignored)}"
+            failures.warn_diagnostic(text + (" or not among the classes" if axis.source in LISTED else ""))
 
     def _update(
         self,
@@ -306,14 +326,7 @@ class ConfusionCounts(State, Generic[ArrayT], metaclass=_NamesMissing):
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         """Return the matrix for ``numpy.asarray(counts)``; raise TypeError if it is on a device."""
-        M: Any = self.matrix
-        if not adapter(M).is_on_host(M):
-            device = adapter(M).device(M)
-            validate.fail(
-                f"the matrix is on {device}, which NumPy cannot read; copy counts.matrix to the host", TypeError
-            )
-        found: NDArray[Any] = np.array(adapter(M).to_host(M), dtype, copy=copy)
-        return found
+        return copy_to_numpy("matrix", self.matrix, dtype, copy=copy)
 
     def _take_for(self, names: Any, pos_label: Label | None) -> tuple[Any, int, axis_names.Axes]:
         """Return the matrix for metrics, the position of the positive class, as for :meth:`compute`, and axis names."""
@@ -886,6 +899,11 @@ class ConfusionCounts(State, Generic[ArrayT], metaclass=_NamesMissing):
     def _restore(cls, parts: dict[str, Any]) -> Self:
         """Return counts made of saved parts."""
         return cls()._replace(*parse_parts(parts))
+
+
+def _list_labels(name: str, y: Array) -> list[Any]:
+    """Return the labels that occur in `y`, or that its categories declare."""
+    return list(encode_labels(name, y, dates=True, floats=True).compact().values)
 
 
 def _explain_missing(owner: str, name: str) -> AttributeError:

@@ -152,9 +152,7 @@ def make_difference_display(
     on_failure: OnFailure,
 ) -> DifferenceDisplay:
     """Return the display of the difference of two matrices."""
-    confidence_level = validate.number("confidence_level", confidence_level)
-    if not 0 < confidence_level < 1:
-        validate.refuse("confidence_level", "above 0 and below 1", confidence_level)
+    confidence_level = validate.confidence_level(confidence_level)
     first, second = _plot_data.adopt_matrices(A=A, B=B)
     names = display_labels
     p = None

@@ -20,6 +20,7 @@ from cmfast.geometry._width_rules import Spread, measure_columns
 
 Precision: TypeAlias = Literal["auto", "float64", "float32", "exact"]
 
+USUAL_AXES = 10
 MOST_PROJECTED = 1 << 30  # bytes of projected points kept in memory; more go to a file
 
 
@@ -157,7 +158,7 @@ def _bits(array: Array) -> tuple[Any, ...]:
 @overload
 def pca(
     X: PointsT,
-    n_components: int = ...,
+    n_components: int | None = ...,
     *,
     precision: Precision = ...,
     on_failure: OnFailure = ...,
@@ -165,14 +166,14 @@ def pca(
 @overload
 def pca(
     X: ArrayLike,
-    n_components: int = ...,
+    n_components: int | None = ...,
     *,
     precision: Precision = ...,
     on_failure: OnFailure = ...,
 ) -> Projection[Floats]: ...
 @explain_options
 def pca(
-    X: Array, n_components: int = 10, *, precision: Precision = "auto", on_failure: OnFailure = None
+    X: Array, n_components: int | None = None, *, precision: Precision = "auto", on_failure: OnFailure = None
 ) -> Projection[Any]:
     """Compute principal axes from the covariance matrix, summed block by block.
 
@@ -180,8 +181,8 @@ def pca(
     ----------
     X : array, shape (N, n)
         Points; real numbers of any type.
-    n_components : int
-        Number m of axes, at most n.
+    n_components : int, optional
+        Number m of axes, at most n; default: 10, or n if that is less.
     precision : {"auto", "float64", "float32", "exact"}
         Precision of the products of coordinates; blocks are added in float64. "auto" is float64, except for a large
         float32 `X` on the CPU (see Notes) and for Dask arrays, which use "exact". Arrays on a GPU: float64 or "exact".
@@ -233,14 +234,14 @@ def pca(
     """
     on_failure = validate.on_failure(on_failure)
     validate.choice("precision", precision, get_args(Precision))
-    m = validate.count("n_components", n_components, least=1)
+    if n_components is not None:
+        n_components = validate.count("n_components", n_components, least=1)
     chunked = are_lazy(X)
     if chunked and precision not in ("auto", "exact"):
         validate.refuse("precision", '"exact" with Dask arrays, whose other sums depend on the chunks', precision)
     points = AdoptedPoints(X, *validate.points(X=X)) if chunked else adopt_points(X)
     X, n_rows, n, *_ = points
-    if m > n:
-        validate.refuse("n_components", f"at most {n}, the columns of X", m)
+    m = count_axes(n_components, n, "X")
     if not n_rows:
         validate.refuse("X", "of at least one point", f"shape {dispatch.shape_of(X)}")
     if chunked:
@@ -258,6 +259,14 @@ def pca(
     mean, components, ratio, n_dropped, first = dispatch.call("pca", X, n_components=m, precision=precision)
     _binning.report_dropped(n_dropped, n_rows, first, on_failure, why="a coordinate is not finite")
     return Projection(mean, components, ratio)
+
+
+def count_axes(n_components: int | None, n_columns: int, points: str) -> int:
+    """Return the number of axes, by default USUAL_AXES or all; refuse more than the points have columns."""
+    m = min(USUAL_AXES, n_columns) if n_components is None else n_components
+    if m > n_columns:
+        validate.refuse("n_components", f"at most {n_columns}, the columns of {points}", m)
+    return m
 
 
 def _sum_part_products(X: Array, found: Spread, *, num_threads: int | None) -> np.ndarray:

@@ -11,7 +11,7 @@ from cmfast._core.locking import ObjectLock
 from cmfast._core.usual_options import explain_options_of_methods
 from cmfast.geometry import _binning
 from cmfast.geometry._exact_pca import diagonalize
-from cmfast.geometry._pca import Projection
+from cmfast.geometry._pca import Projection, count_axes
 from cmfast.geometry._points import adopt_points
 
 
@@ -155,13 +155,13 @@ class PcaAccumulator:
             self._held = _merge_moments("other", self._held, part)
         return self
 
-    def projection(self, n_components: int = 10) -> Projection[Any]:
+    def projection(self, n_components: int | None = None) -> Projection[Any]:
         """Return the principal axes of all points so far.
 
         Parameters
         ----------
-        n_components : int
-            Number of axes, at most the columns of the points.
+        n_components : int, optional
+            Number of axes, at most the columns of the points; default: 10, or all if these are fewer.
 
         Returns
         -------
@@ -173,12 +173,12 @@ class PcaAccumulator:
         TypeError, ValueError
             `n_components` not between 1 and the number of columns; no points yet.
         """
-        m = validate.count("n_components", n_components, least=1)
+        if n_components is not None:
+            n_components = validate.count("n_components", n_components, least=1)
         number, _, mean, scatter, like = self._held
         if not number:
             validate.fail("there are no points yet; call update first")
-        if m > len(mean):
-            validate.refuse("n_components", f"at most {len(mean)}, the columns of the points", m)
+        m = count_axes(n_components, len(mean), "the points")
         return Projection(*(adapter(like).send(x.copy(), like) for x in (mean, *diagonalize(scatter, m))))
 
 

@@ -57,7 +57,16 @@ def are_by_name(frame: Any, margins: Any, called: Arguments) -> bool:
         frames.library_name(called.frame, frame)
         frames.library_name(called.margins, margins)
         return frames.column_names(margins) != frames.column_names(frame)
-    return isinstance(margins, list | tuple) and any(map(frames.is_table, margins))
+    return isinstance(margins, list | tuple) and (
+        any(map(frames.is_table, margins)) or _are_named_pairs(margins) or all(isinstance(x, Mapping) for x in margins)
+    )
+
+
+def _are_named_pairs(margins: Any) -> bool:
+    """Return whether margins are pairs of the name of a column, or a tuple of names, and totals."""
+    if not isinstance(margins, list | tuple) or not margins:
+        return False
+    return all(isinstance(pair, tuple) and len(pair) == 2 and isinstance(pair[0], str | tuple) for pair in margins)
 
 
 def read_long_table(values: Any, frame: Any, margins: Any, called: Arguments) -> LongTable:
@@ -94,6 +103,8 @@ def _read_margins(margins: Any, others: list[Any], called: Arguments) -> list[_M
     name = called.margins
     if called.records and frames.is_table(margins):
         return [_read_margin_table(name, margins, others, called)]
+    if _are_named_pairs(margins):
+        margins = dict(_check_distinct(name, margins))
     if isinstance(margins, Mapping) and margins:
         return [_read_totals(key, totals, others, called) for key, totals in margins.items()]
     if not isinstance(margins, list | tuple) or not margins:
@@ -103,7 +114,19 @@ def _read_margins(margins: Any, others: list[Any], called: Arguments) -> list[_M
         validate.refuse(
             name, f"a list of tables or a dict {{column: totals}}, as {called.frame} is a table", of, TypeError
         )
+    if all(isinstance(margin, Mapping) for margin in margins):
+        wanted = f"a dict {{column: totals}}, as {called.frame} is a table"
+        validate.refuse(name, wanted, "a list of dicts, which do not name their columns", TypeError)
     return [_read_margin_table(f"{name}[{k}]", margin, others, called) for k, margin in enumerate(margins)]
+
+
+def _check_distinct(name: str, pairs: Any) -> Any:
+    """Return pairs of names of columns and totals; refuse columns that are named twice."""
+    keys = [key for key, _ in pairs]
+    twice = next((key for key in keys if keys.count(key) > 1), None)
+    if twice is not None:
+        validate.refuse(name, "of different columns", f"{validate.format_value(twice)} twice")
+    return pairs
 
 
 def _read_margin_table(option: str, margin: Any, others: list[Any], called: Arguments) -> _Margin:

@@ -219,12 +219,16 @@ def rake(
     else:
         axes, given, labels = None, [targets], ["targets"]
     rows = _read_sparse_design(design, axes)
+    is_named = long is None and frames.is_table(design)
     design, weights, *given = dispatch.adopt(
         optional=("weights",),
         design=rows.values if rows else design,
         weights=weights,
         **dict(zip(labels, given, strict=True)),
     )
+    if is_named and adapter(design).dtype(design).kind in "US":
+        wanted = "a dict {column: totals}, as design is a table of categories"
+        validate.refuse("targets", wanted, "numbers without names", TypeError)
     n, batch = _check_shapes(rows.shape if rows else dispatch.shape_of(design), design, weights, given, labels, axes)
     low, high = _validate_bounds(method, bounds, n)
     n_lines = sum(
@@ -234,7 +238,7 @@ def rake(
     options: dict[str, Any] = {"axes": axes, "method": method, "low": low, "high": high, "importance": p}
     options |= {"tol": tol, "max_iter": max_iter, "pattern": (rows.first, rows.columns) if rows else None}
     if axes and n:
-        _warn_of_proportions(weights, n, given, axes)
+        _warn_of_proportions(weights, n, given, axes, None if long is None else long.words)
     lines = _validate_names(names, n_lines)
     words = AxisLabels() if long is None else long.words
     out = dispatch.call(
@@ -263,18 +267,31 @@ def rake(
     return result._replace(multipliers=multipliers, achieved=achieved, proof=proof)
 
 
-def _warn_of_proportions(weights: Any, n: int, given: list[Any], axes: tuple[tuple[int, ...], ...]) -> None:
-    """Warn if all targets add up to 1, as proportions do, but the weights to far more."""
-    for target, of in zip(given, axes, strict=True):
-        total = np.asarray(adapter(target).to_host(target), np.float64).sum(axis=tuple(range(-len(of), 0)))
-        if (
-            not total.size or not (abs(total - 1.0) <= MOST_SHARE_ERROR).all()
-        ):  # a NaN target is unconstrained: its sum is NaN
+def _warn_of_proportions(
+    weights: Any, n: int, given: list[Any], axes: tuple[tuple[int, ...], ...], words: AxisLabels | None
+) -> None:
+    """Warn if all targets are proportions, but the weights add up to far more; or if some do not add up to 1."""
+    totals = []
+    for k, (target, of) in enumerate(zip(given, axes, strict=True)):
+        host = np.asarray(adapter(target).to_host(target), np.float64)
+        total = host.sum(axis=tuple(range(-len(of), 0)))
+        if not total.size or not ((host >= 0.0) & (host <= 1.0)).all():  # nor a NaN, which leaves unconstrained
             return
+        wrong = total[abs(total - 1.0) > MOST_SHARE_ERROR]
+        totals.append((k, of, wrong.ravel()[0]) if wrong.size else None)
     before = float(n)
     if weights is not None:
         before = float(np.asarray(adapter(weights).to_host(weights), np.float64).sum(-1).min())
-    if before >= LEAST_COUNTED_TOTAL:
+    if before < LEAST_COUNTED_TOTAL:
+        return
+    odd = next((one for one in totals if one is not None), None)
+    if odd is not None:
+        k, of, total = odd
+        name = (words or AxisLabels()).margin("targets", k, of)
+        failures.warn_diagnostic(
+            f"{name} are at most 1, as proportions are, but add up to {total:.6g}; proportions must add up to 1"
+        )
+    else:
         said = f"targets add up to 1, as proportions do, and so will the weights, which add up to {before:,.6g} now"
         failures.warn_diagnostic(
             f"{said}; multiply the targets by the size of the population for weights that add up to it"

@@ -121,16 +121,16 @@ def _drop_repeated(thresholds: Any, matrices: Any) -> tuple[Any, Any]:
     return thresholds[keep], matrices[keep]
 
 
-def _refuse_columns(shape: tuple[int, ...], wanted: tuple[int, ...]) -> None:
+def _refuse_columns(name: str, shape: tuple[int, ...], wanted: tuple[int, ...]) -> None:
     """Refuse a column of scores for each class, and say how one is chosen."""
-    cure = "give those of the positive class, y_score[:, 1]"
+    cure = f"give those of the positive class, {name}[:, 1]"
     if shape[1] != 2:
         cure = (
-            "give (y_true == k) and y_score[:, k] for class k against the rest; uncertainty.interval(y_true, y_score, "
+            f"give (y_true == k) and {name}[:, k] for class k against the rest; uncertainty.interval(y_true, y_score, "
             '"roc_auc_ovr") averages the classes'
         )
     if shape[0] == wanted[0]:
-        validate.refuse("y_score", f"of shape {wanted}, a score for each sample", f"shape {shape}; {cure}")
+        validate.refuse(name, f"of shape {wanted}, a score for each sample", f"shape {shape}; {cure}")
 
 
 def _warn_of_one_hot(y_true: Any) -> None:
@@ -150,11 +150,18 @@ def _warn_of_one_hot(y_true: Any) -> None:
 
 
 def adopt_scores(
-    y_true: Array, y_score: Array, weight: Array | None, pos_label: object, on_failure: object, *, models: bool = False
+    y_true: Array,
+    y_score: Array,
+    weight: Array | None,
+    pos_label: object,
+    on_failure: object,
+    *,
+    models: bool = False,
+    name: str = "y_score",
 ) -> list[Any]:
     """Validate and return scores, labels as 0 and 1, and weights, in one array library.
 
-    With `models`, scores have one more axis before the last.
+    With `models`, scores have one more axis before the last. Messages call the scores `name`.
     """
     on_failure = validate.on_failure(on_failure)
     if pos_label is not None and caller.is_task():
@@ -162,10 +169,10 @@ def adopt_scores(
     if pos_label is not None and not isinstance(pos_label, str):
         pos_label = validate.count("pos_label", pos_label, least=-(2**63))
     validate.refuse_tables(y_true=y_true)
-    given = {"y_true": validate.type_empty_labels(y_true), "y_score": y_score, "sample_weight": weight}
+    given = {"y_true": validate.type_empty_labels(y_true), name: y_score, "sample_weight": weight}
     y_true, y_score, weight = dispatch.adopt(optional=("sample_weight",), **given)
-    _check_argument_order(y_score, y_true)
-    validate.real(y_score=y_score, sample_weight=weight)
+    _check_argument_order(name, y_score, y_true)
+    validate.real(**{name: y_score, "sample_weight": weight})
     if isinstance(y_true, _text_codes.Coded):
         if not isinstance(pos_label, str):
             validate.refuse(
@@ -178,18 +185,18 @@ def adopt_scores(
     elif isinstance(pos_label, str):
         validate.refuse("pos_label", "an integer as y_true", validate.format_value(pos_label), TypeError)
     validate.integer(y_true=y_true)
-    shapes = {"y_true": dispatch.shape_of(y_true), "y_score": dispatch.shape_of(y_score)}
-    if not models and len(shapes["y_true"]) == 1 and len(shapes["y_score"]) == 2:
-        _refuse_columns(shapes["y_score"], shapes["y_true"])
+    shapes = {"y_true": dispatch.shape_of(y_true), name: dispatch.shape_of(y_score)}
+    if not models and len(shapes["y_true"]) == 1 and len(shapes[name]) == 2:
+        _refuse_columns(name, shapes[name], shapes["y_true"])
     if not models:
         _warn_of_one_hot(y_true)
     if models:
-        if len(shapes["y_score"]) < 2:
-            validate.refuse("y_score", "of shape (..., K, n), a row for each model", f"shape {shapes['y_score']}")
-        shapes["y_score without its models"] = (*shapes["y_score"][:-2], shapes.pop("y_score")[-1])
+        if len(shapes[name]) < 2:
+            validate.refuse(name, "of shape (..., K, n), a row for each model", f"shape {shapes[name]}")
+        shapes[f"{name} without its models"] = (*shapes[name][:-2], shapes.pop(name)[-1])
     weights = {} if weight is None else {"sample_weight": dispatch.shape_of(weight)}
     if not validate.one_shape(**shapes, **weights):
-        validate.refuse("y_score", "of shape (..., n)", "shape ()")
+        validate.refuse(name, "of shape (..., n)", "shape ()")
     doubt = validate.samples_last(sized=True, **shapes)
     if doubt is not None:
         failures.warn_diagnostic(doubt)
@@ -227,12 +234,12 @@ def explain_bad_row(arrays: list[Any], index: tuple[int, ...]) -> str:
     return said or bad_values.OVERFLOWING_WEIGHTS
 
 
-def _check_argument_order(y_score: Array, y_true: Array) -> None:
+def _check_argument_order(name: str, y_score: Array, y_true: Array) -> None:
     """Raise if scores are text or labels are floats, with the reminder that labels come first."""
-    order = "labels come first, as (y_true, y_score)"
+    order = f"labels come first, as (y_true, {name})"
     if isinstance(y_score, _text_codes.Coded):
         validate.refuse(
-            "y_score", "real numbers of at most 64 bits", f"{validate.describe_dtype(y_score)}; {order}", TypeError
+            name, "real numbers of at most 64 bits", f"{validate.describe_dtype(y_score)}; {order}", TypeError
         )
     if adapter(y_true).dtype(y_true).kind == "f":
         validate.refuse("y_true", "integers", f"{validate.describe_dtype(y_true)}; {order}", TypeError)

@@ -274,7 +274,7 @@ def compute_interval(y_true: Array, y_score: Array, name: str, **options: Any) -
     validate.num_threads(chosen.num_threads)  # sorting takes one thread
     method = "logit" if chosen.method is None else chosen.method
     validate.choice("method", method, get_args(AreaMethod))
-    level = validate.share("confidence_level", chosen.confidence_level)
+    level = validate.confidence_level(chosen.confidence_level)
     on_failure = validate.on_failure(chosen.on_failure)
     given, u = _adopt(name, y_true, {"y_score": y_score}, chosen)
     (scores,) = given.scores
@@ -298,7 +298,7 @@ def compare(y_true: Array, y_a: Array, y_b: Array, name: str, **options: Any) ->
     method, test = chosen.method or "delta", chosen.test
     validate.choice("method", method, ("delta",))
     validate.choice("test", test, ("interval",))
-    confidence_level = validate.share("confidence_level", chosen.confidence_level)
+    confidence_level = validate.confidence_level(chosen.confidence_level)
     given, u = _adopt(name, y_true, {"y_a": y_a, "y_b": y_b}, chosen)
     bad = np.array(INVALID if any(np.isnan(side).any() for side in given.scores) else OK, np.int8)
     failures.report(bad, None, failed=FAILED, why=partial(_explain_nan, np.stack(given.scores)))

@@ -10,7 +10,16 @@ from typing import Any, Generic, NamedTuple, TypeVar, get_args, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmfast._core import bad_values, dispatch, failures, result_frames, result_repr, validate
+from cmfast._core import (
+    bad_values,
+    dispatch,
+    failures,
+    frames,
+    result_frames,
+    result_repr,
+    table_columns,
+    validate,
+)
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import AreaMethod, Array, ArrayT, DeviceT, OnFailure
 from cmfast._core.lazy import accept_dask_arrays, are_lazy, dask
@@ -81,7 +90,7 @@ class AucCovariance(NamedTuple, Generic[ArrayT]):
         [0.26, 0.17]
         """
         validate.choice("method", method, get_args(AreaMethod))
-        level = validate.share("confidence_level", confidence_level)
+        level = validate.confidence_level(confidence_level)
         if not result_repr.is_lazy_result(self):
             warn_of_no_width(self.standard_error)
         return compute_area_interval(self.auc, self.standard_error, method, level)
@@ -265,6 +274,7 @@ def accept_scores(
         @wraps(function)
         def wrapper(*given: Any, **options: Any) -> Any:
             """Call a function of scores if the name is that of an area, else `function`."""
+            given = _read_columns(given, options, sides)
             named = options.get("names")
             if isinstance(named, str) and (named in SCORES or named.lower() in ELSEWHERE):
                 given = gather_named_arrays(given, options, sides)
@@ -282,7 +292,8 @@ def accept_scores(
                 return function(*given, **options)
             if len(given) != len(sides) + 1:
                 wanted = f"a metric of counts; {names!r} needs labels and scores, {len(sides)} arrays in all"
-                validate.refuse("names", wanted, validate.format_value(names))
+                came = f"{', '.join(sides)}, before the name, got {len(given) - 1}"
+                validate.fail(f"names must be {wanted}: {came}")
             for name, value in options.items():
                 if name not in (*signature(function).parameters, *allowed):
                     validate.fail(describe_unknown_option(name, (*sides, *allowed)), TypeError)
@@ -301,6 +312,26 @@ def accept_scores(
     return decorate
 
 
+def _read_columns(given: tuple[Any, ...], options: dict[str, Any], sides: tuple[str, ...]) -> tuple[Any, ...]:
+    """Return the arguments with the columns that a call names of a table, if it is for a metric of scores.
+
+    Clusters that are named become a column in `options`.
+    """
+    if not given or not frames.holds_columns(given[0]):
+        return given
+    name = options.get("names", given[-1])
+    if not isinstance(name, str) or name not in SCORES:
+        return given
+    found = table_columns.find_columns(given, options, sides)
+    if found is None:
+        return given
+    columns, table, rest = found
+    table = frames.read_table(table_columns.FIRST, table)
+    if isinstance(options.get("clusters"), str):
+        options["clusters"] = frames.get_column(table, "clusters", options["clusters"])
+    return (*table_columns.read_columns(table, columns).values(), *rest)
+
+
 @accept_dask_arrays(y_true="n", y_score="n")
 def compute_interval(
     y_true: Array,
@@ -315,7 +346,7 @@ def compute_interval(
     """Return the interval of the area of each row of scores."""
     method = "logit" if method is None else method
     validate.choice("method", method, get_args(AreaMethod))
-    level = validate.share("confidence_level", confidence_level)
+    level = validate.confidence_level(confidence_level)
     arrays = adopt_scores(y_true, y_score, None, pos_label, on_failure)
     arrays[0] = adapter(arrays[0]).evaluate(lambda scores: scores[..., np.newaxis, :], arrays[0])
     auc, _, error = compute_areas(arrays, on_failure, validate.num_threads(num_threads))

@@ -108,7 +108,9 @@ def compare(
 @overload
 def compare(y_true: Array, y_a: Array, y_b: Array, names: Names = ..., **options: Any) -> ComparisonsByMetric: ...
 @overload
-def compare(table: Any, /, names: MetricName, *, y_true: str, y_a: str, y_b: str, **options: Any) -> Comparison: ...
+def compare(
+    table: Any, /, names: MetricName | AreaName, *, y_true: str, y_a: str, y_b: str, **options: Any
+) -> Comparison: ...
 @overload
 def compare(
     table: Any,
@@ -294,7 +296,7 @@ def compare_pair(T: PairedCounts, wanted: tuple[str, ...], options: CompareOptio
     method, test, confidence_level, n_resamples, rng, undefined, pos_label, num_threads = options
     validate.choice("method", method, get_args(CompareMethod))
     validate.choice("test", test, get_args(CompareTest))
-    confidence_level = validate.share("confidence_level", confidence_level)
+    confidence_level = validate.confidence_level(confidence_level)
     n_resamples = validate.count("n_resamples", n_resamples, least=2)
     _evaluate.check_options(undefined, "warn")
     num_threads = validate.num_threads(num_threads)

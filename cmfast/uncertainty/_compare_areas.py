@@ -26,11 +26,11 @@ def compare_areas(
     """Return the comparison of the areas of two rows of scores."""
     validate.choice("method", method, ("delta",))
     validate.choice("test", test, ("interval",))
-    confidence_level = validate.share("confidence_level", confidence_level)
+    confidence_level = validate.confidence_level(confidence_level)
     num_threads = validate.num_threads(num_threads)
     sides = []
     for name, side in (("y_a", y_a), ("y_b", y_b)):
-        scores, labels, _ = adopt_scores(y_true, side, None, pos_label, None)
+        scores, labels, _ = adopt_scores(y_true, side, None, pos_label, None, name=name)
         if len(dispatch.shape_of(scores)) != 1:
             validate.refuse(name, "one row of scores, shape (n,)", f"shape {dispatch.shape_of(scores)}")
         if not adapter(scores).is_on_host(scores):

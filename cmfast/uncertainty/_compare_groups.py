@@ -266,7 +266,7 @@ def compare_groups(
     del ignore_index  # read where labels are counted, before this call
     if method is not None:
         validate.choice("method", method, get_args(GroupMethod))
-    confidence_level = validate.share("confidence_level", confidence_level)
+    confidence_level = validate.confidence_level(confidence_level)
     n_resamples = validate.count("n_resamples", n_resamples, least=2)
     on_failure = _evaluate.check_options(undefined, on_failure)
     num_threads = validate.num_threads(num_threads)

@@ -201,6 +201,7 @@ class Comparison(NamedTuple):
 
 
 @explain_options_of_methods
+@result_repr.add_compute
 class ComparisonsByMetric(dict[str, Comparison]):
     """Comparisons of two classifiers by several metrics: a dict of :class:`Comparison` by the name of the metric."""
 

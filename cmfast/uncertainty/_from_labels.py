@@ -31,6 +31,8 @@ def accept_labels(function: Callable[..., R]) -> Callable[..., R]:
         if not options.keys().isdisjoint(MAY_BE_NAMED):
             given = gather_named_arrays(given, options, SIDES)
         ignored = options.pop("ignore_index", None)
+        if given and not isinstance(given[0], NO_TABLES):
+            given = (frames.collect_table(given[0]), *given[1:])
         found = _find_columns(given, options, SIDES)
         if found is not None:
             columns, table, rest = found
@@ -80,6 +82,8 @@ def accept_pairs_of_labels(*, clusters: bool = False) -> Callable[[Callable[...,
                 columns |= take_clusters(options)
                 given = (paired_counts(table, **columns, ignore_index=ignored), *rest)
             elif len(given) > 2 and not isinstance(given[0], PairedCounts) and not isinstance(given[1], str):
+                _refuse_both_in_one(given[1])
+                _refuse_counts(given[:3])
                 if isinstance(given[2], str):  # two matrices and a name
                     wanted = "labels (y_true, y_a, y_b), as two matrices do not tell which samples both get wrong"
                     validate.refuse("y_b", wanted, repr(given[2]), TypeError)
@@ -101,6 +105,24 @@ def accept_pairs_of_labels(*, clusters: bool = False) -> Callable[[Callable[...,
         return {"clusters": options.pop("clusters")} if clusters and options.get("clusters") is not None else {}
 
     return decorate
+
+
+def _refuse_both_in_one(y_a: Any) -> None:
+    """Refuse a dict or list of the predictions of both classifiers where those of the first are wanted."""
+    several = isinstance(y_a, dict) or (
+        isinstance(y_a, list | tuple) and len(y_a) > 0 and getattr(y_a[0], "shape", ()) not in ((), (1,))
+    )
+    if several:
+        given = f"a {type(y_a).__name__} of {len(y_a)}; give them one by one: {caller.name()}(y_true, a, b, ...)"
+        validate.refuse("y_a", "the labels that the first classifier predicts", given, TypeError)
+
+
+def _refuse_counts(given: tuple[Any, ...]) -> None:
+    """Refuse counts among the labels of two classifiers."""
+    for side, one in zip(PAIRED_SIDES, given, strict=True):
+        if isinstance(one, ConfusionCounts | PairedCounts):
+            wanted = "the labels of samples, as counts do not tell which samples both classifiers get wrong"
+            validate.refuse(side, wanted, type(one).__name__, TypeError)
 
 
 def gather_named_arrays(given: tuple[Any, ...], options: dict[str, Any], sides: tuple[str, ...]) -> tuple[Any, ...]:
@@ -171,9 +193,14 @@ def _find_columns(
     if not given or isinstance(given[0], NO_TABLES):
         return None
     found = table_columns.find_columns(given, options, sides)
-    if found is None and frames.is_lazy_table(given[0]):
-        names = ", ".join(f"{side}=" for side in sides)
-        validate.fail(f"a lazy table is read by the names of its columns; pass the table, and {names}", TypeError)
+    if found is None:
+        table = given[0]
+        kind = "lazy table" if frames.is_lazy_table(table) else ""
+        if sides == SIDES and len(given) < 3 and frames.is_table(table) and len(set(table.shape)) > 1:
+            kind = "table of labels"
+        if kind:
+            names = ", ".join(f"{side}=" for side in sides)
+            validate.fail(f"a {kind} is read by the names of its columns; pass the table, and {names}", TypeError)
     return found
 
 

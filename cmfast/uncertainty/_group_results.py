@@ -235,6 +235,7 @@ class GroupComparison(NamedTuple):
 
 
 @explain_options_of_methods
+@result_repr.add_compute
 class GroupComparisonsByMetric(dict[str, GroupComparison]):
     """Comparisons between groups by several metrics: a dict of :class:`GroupComparison` by name."""
 

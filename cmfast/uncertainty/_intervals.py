@@ -60,6 +60,10 @@ def interval(
 ) -> Any: ...
 @overload
 def interval(y_true: Array, y_pred: Array, names: Any = ..., **options: Any) -> Any: ...
+@overload
+def interval(table: Any, /, names: Any = ..., *, y_true: str, y_pred: str, **options: Any) -> Any: ...
+@overload
+def interval(table: Any, /, names: Any = ..., *, y_true: str, y_score: str, **options: Any) -> Any: ...
 @accept_scores(
     compute_interval,
     _area_influences.compute_interval,
@@ -105,8 +109,8 @@ def interval(
         as for :meth:`cmfast.ConfusionCounts.update`: ``interval(y_true, y_pred, names)``; or a table, as for
         :func:`cmfast.by`, and its columns: ``interval(table, names, y_true="label", y_pred="guess")``. Labels of
         Dask, and its DataFrame, give a Delayed. For areas, labels and scores, as for :func:`cmfast.metrics.roc_auc`:
-        ``interval(y_true, y_score, "roc_auc")``; averages over classes take scores of shape (n, C). With `multilabel`
-        two arrays of 0 and 1, shape (n, L).
+        ``interval(y_true, y_score, "roc_auc")``, or ``interval(table, "roc_auc", y_true="label", y_score="score")``;
+        averages over classes take scores of shape (n, C). With `multilabel` two arrays of 0 and 1, shape (n, L).
     names : str or list of str, optional
         As for :func:`cmfast.metrics.compute`; with `multilabel` as for :func:`cmfast.metrics.multilabel`. Or an area,
         alone: "roc_auc", "average_precision", or an average over classes: "roc_auc_ovr", "roc_auc_ovo",
@@ -278,7 +282,7 @@ def interval(
     if of != "metrics" and names is not None:
         validate.refuse("names", f"left out with of={of!r}", validate.format_value(names))
     method = _resolve_method(method, of, scheme, n)
-    confidence_level = validate.share("confidence_level", confidence_level)
+    confidence_level = validate.confidence_level(confidence_level)
     wanted = _plan.resolve_names(names, pos_label=pos_label)
     n_resamples = validate.count("n_resamples", n_resamples)
     generator = validate.generator(rng)

@@ -294,7 +294,7 @@ def compute_interval(y_true: Array, y_pred: Array, names: Any = None, **given_op
     clusters, num_threads = chosen.clusters, chosen.num_threads
     method = "bca" if chosen.method is None else chosen.method
     validate.choice("method", method, METHODS)
-    level = validate.share("confidence_level", chosen.confidence_level)
+    level = validate.confidence_level(chosen.confidence_level)
     several, forms = _parse_names(names)
     n_resamples = validate.count("n_resamples", chosen.n_resamples)
     generator = validate.generator(chosen.rng)
@@ -365,7 +365,7 @@ def compare(y_true: Array, y_a: Array, y_b: Array, names: Any = None, **given_op
     method = "bca" if chosen.method is None else chosen.method
     validate.choice("method", method, (*METHODS, "normal"))
     validate.choice("test", test, ("permutation", "interval"))
-    level = validate.share("confidence_level", chosen.confidence_level)
+    level = validate.confidence_level(chosen.confidence_level)
     several, forms = _parse_names(names)
     n_resamples = validate.count("n_resamples", chosen.n_resamples, least=2)
     generator = validate.generator(chosen.rng)

@@ -198,6 +198,8 @@ def check_paired(T: object, name: str = "T") -> None:
             and np.shape(T) == (2, 2)
         ):
             given = "a table of 2 x 2; uncertainty.bowker takes it, and gives McNemar's chi-square"
+        if isinstance(T, list | tuple | dict) and given == type(T).__name__:
+            given = f"{given}; give them one by one: {caller.name()}(y_true, a, b, ...)"
         wanted = "PairedCounts, from uncertainty.paired_counts, or three arrays of labels"
         validate.refuse(name, wanted, given, TypeError)
 

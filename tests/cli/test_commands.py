@@ -424,7 +424,7 @@ def test_without_pyarrow_the_extra_is_named(cmd, monkeypatch):
         (b"0,1\n1,\n", "line 2 has an empty label in column '1'"),
         (b"0,1\n1,1,1\n", "line 2 has 3 columns"),
         (b"0\n1\n", "needs two columns"),
-        (b"true;pred\n0;1\n", "needs two columns separated by commas, but its first line has 1"),
+        (b"true pred\n0 1\n", "needs two columns separated by commas, semicolons or tabs, but its first line has 1"),
         (b"0,\xff\n", "is no UTF-8 text"),
     ],
 )

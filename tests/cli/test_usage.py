@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from commands import assert_exits_with_error
 
+import cmfast
 from cmfast import cli
 from cmfast._core.annotations import NORMALIZATIONS, Empty, Solver
 from cmfast.cli import _labels, _main
@@ -258,3 +259,88 @@ def test_an_unknown_command_and_a_file_get_a_proposal(run, tmp_path):
         assert_exits_with_error(run(*words), f"is not a command; cmfast report {words[0]} writes a page")
     assert_exits_with_error(run("metric"), "'metric' is not a command; did you mean 'metrics'?")
     assert_exits_with_error(run("none.csv"), "'none.csv' is not a command, and there is no file of this name")
+
+
+@pytest.fixture
+def example(run, capsys):
+    assert cli.main(["example", "t.csv"]) == 0
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize("name", ["t.csv", "t.txt", "t.tsv"])
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_the_first_line_tells_the_delimiter(run, name, delimiter):
+    delimiter = "\t" if name.endswith(".tsv") else delimiter
+    rows = [("true", "pred"), *zip(T, P, strict=True)]
+    Path(name).write_text("\n".join(map(delimiter.join, rows)))
+    status, out, _ = run("metrics", name, "--only", "accuracy", "--json")
+    assert status == 0
+    assert "0.75" in out
+    Path(name).write_text("\n".join(f'"{a};x"{delimiter}"{b};x"' for a, b in rows[1:]))
+    assert run("confusion", name, "--no-header", "--json")[0] == 0
+
+
+def test_help_is_a_command_too(run):
+    assert run("help")[:2] == run("--help")[:2]
+    status, out, _ = run("help", "report")
+    assert status == 0
+    assert "usage: cmfast report" in out
+    assert_exits_with_error(run("help", "reprot"), "did you mean 'report'?")
+
+
+@pytest.mark.usefixtures("example")
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (("metrics", "t.csv", "--metric", "mcc"), "--metric mcc; it is called --only"),
+        (("metrics", "t.csv", "--metrics=mcc"), "it is called --only"),
+        (("metrics", "t.csv", "--sep", ";"), "leave it out, as the first line tells commas, semicolons and tabs apart"),
+        (("metrics", "t.csv", "--y-pred", "new"), "it is called --pred"),
+        (("metrics", "t.csv", "--groups", "site"), "it is called --by"),
+        (("metrics", "t.csv", "--pred", "new,old"), "has no column 'new,old'; give one of them (has: label, new, old"),
+        (("metrics", "t.csv", "--pred", "new,odl"), "has no column 'new,odl' (has: label, new, old"),
+        (("compare", "t.csv", "--pred", "new", "old"), "repeat --pred for each further column"),
+    ],
+)
+def test_an_option_of_another_name_says_its_own(run, argv, message):
+    assert_exits_with_error(run(*argv), message)
+
+
+@pytest.mark.usefixtures("example")
+@pytest.mark.parametrize("options", [(), ("--true", "label")])
+def test_columns_may_be_named_in_one_text(run, options):
+    wanted = run("compare", "t.csv", "--true", "label", "--pred", "new", "--pred", "old", "--json")
+    assert run("compare", "t.csv", *options, "--pred", "new,old", "--json") == wanted
+    assert wanted[0] == 0
+    assert run("report", "t.csv", *options, "--pred", "new,old", "-o", "r.html")[0] == 0
+
+
+@pytest.mark.usefixtures("example")
+def test_arrays_of_counts_are_merged_and_read(run):
+    for options in ((), ("--by", "site")):
+        columns = ("t.csv", "--true", "label", "--pred", "new", *options)
+        assert run("confusion", *columns, "-o", "m.npz", "--force")[0] == 0
+        assert run("confusion", *columns, "-o", "m.json", "--force")[0] == 0
+        assert run("merge", "m.npz", "m.npz", "-o", "sum.json", "--force")[0] == 0
+        counts = cmfast.ConfusionCounts.load("sum.json")
+        single = np.load("m.npz")
+        assert list(counts.labels) == single["labels"].tolist()
+        np.testing.assert_array_equal(counts.matrix, 2 * single["matrix"])
+        assert list(counts.groups or ()) == (single["groups"].tolist() if options else [])
+        found, wanted = (run("metrics", f"m.{suffix}", "--only", "accuracy", "f1_macro") for suffix in ("npz", "json"))
+        assert found[0] == 0
+        assert found[1].split()[-3:] == wanted[1].split()[-3:]
+    np.savez("ids.npz", matrix=[[3, 1], [0, 2]], labels=[7, 9])
+    assert "0.8333" in run("metrics", "ids.npz", "--only", "accuracy")[1]
+    for arrays, text in (
+        ({"matrix": [[0.5, 0.5], [0, 1]], "labels": [7, 9]}, "normalised, which does not add up"),
+        ({"matrix": [[1, 2], [0, 1]], "labels": [7, 8, 9]}, "its matrix has another shape"),
+        ({"matrix": [[1, 2], [0, 1]]}, "it has no class"),
+        ({"matrix": [[1, 2], [0, 1]], "labels": np.array([0.5, 1])}, "its labels.npy has dtype '<f8'"),
+    ):
+        np.savez("wrong.npz", **arrays)
+        assert_exits_with_error(run("metrics", "wrong.npz"), text)
+    np.savez_compressed("wrong.npz", matrix=[[1]], labels=["a"])
+    assert_exits_with_error(run("metrics", "wrong.npz"), "is compressed")
+    np.savez("wrong.npz", matrix=[[1]], labels=np.array([0x110000], "<u4").view("<U1"))
+    assert_exits_with_error(run("metrics", "wrong.npz"), "letters that Unicode does not have")

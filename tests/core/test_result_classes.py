@@ -188,3 +188,87 @@ def test_what_has_no_matrix_says_so():
         cmfast.ras(M).to_pandas()
     with pytest.raises(ValueError, match="one matrix"):
         cmfast.ipf(np.stack([M, M])).plot()
+
+
+HINTS = {
+    "Comparison": {"pvalue": "it is called p_value", "confidence_interval": "its ends are low and high"},
+    "McNemar": {"pvalue": "it is called p_value", "df": "it is called degrees"},
+    "Interval": {"conf_int": "its ends are low and high", "stderr": "it is called standard_error"},
+    "ComparisonsByMetric": {"to_csv": r"to_pandas\(\).to_csv\(path\) writes"},
+    "ScalingResult": {
+        "T": "matrix is the array",
+        "values": "matrix is the array",
+        "cm": "it is called matrix",
+        "savefig": r"plot\(\) draws it, and matplotlib.pyplot.savefig\(path\) then saves it",
+        "converged": r"cmfast.Status\(result.status\)",
+    },
+    "Posterior": {"samples": "it is called draws"},
+    "Roc": {"auc": r"metrics.roc_auc\(y_true, y_score\)"},
+    "HtmlReport": {"to_html": "it is called html"},
+    "RakeResult": {"shape": "weights is the array", "weigths": "did you mean 'weights'"},
+}
+
+
+@pytest.mark.parametrize("name", HINTS)
+def test_an_attribute_of_another_library_says_what_to_use(name):
+    found = made(name)
+    for attribute, text in HINTS[name].items():
+        with pytest.raises(AttributeError, match=rf"^'{name}' object has no attribute '{attribute}'; .*{text}"):
+            getattr(found, attribute)
+        assert not hasattr(found, attribute)
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_an_attribute_that_means_nothing_is_only_missing(name):
+    with pytest.raises(AttributeError, match=r"^'\w+' object has no attribute 'qxz'$"):
+        _ = made(name).qxz
+
+
+def test_displays_and_counts_say_so_too():
+    display = cmfast.display.ConfusionDisplay.from_matrix(M)
+    with pytest.raises(AttributeError, match=r"'ax_'; plot\(\) draws the display and sets it"):
+        _ = display.ax_
+    with pytest.raises(AttributeError, match=r"'show'; plot\(\) draws it, and matplotlib.pyplot.show\(\)"):
+        display.show()
+    counts = cmfast.ConfusionCounts.from_labels(Y, A)
+    for attribute, text in {"cm": "it is called matrix", "head": r"to_pandas\(\) is a table"}.items():
+        with pytest.raises(AttributeError, match=text):
+            getattr(counts, attribute)
+
+
+def test_numpy_reads_the_array_of_a_result():
+    for name, field in {"ScalingResult": "matrix", "RakeResult": "weights", "MarginsResult": "table"}.items():
+        found = made(name)
+        np.testing.assert_array_equal(np.asarray(found), getattr(found, field))
+        assert np.asarray(found, np.float32).dtype == np.float32
+    assert np.array(made("Posterior")).shape == made("Posterior").draws.shape
+    with pytest.raises(TypeError, match="the result has no matrix"):
+        np.asarray(cmfast.ras(M))
+
+
+def test_counts_of_prediction_sets_are_tables():
+    y = RNG.integers(0, 3, 20)
+    counts = conformal.coverage_confusion(SETS, y)
+    table = counts.to_pandas()
+    assert list(table) == ["batch", "true", "class", "V", "n", "rate"]
+    mask = SETS.mask
+    for row in table.itertuples():
+        held = mask[row.batch, y == row.true, row[3]]
+        assert (row.V, row.n) == (held.sum(), len(held))
+        assert row.rate == held.mean()
+    found = conformal.ccm(SETS)
+    table = found.to_pandas()
+    assert list(table) == ["batch", "first", "second", "G", "n", "correlation"]
+    assert len(table) == 18
+    for row in table.itertuples():
+        both = mask[row.batch, :, row.first], mask[row.batch, :, row.second]
+        assert (row.G, row.n) == ((both[0] & both[1]).sum(), 20)
+    np.testing.assert_array_equal(table["correlation"].to_numpy().reshape(2, 3, 3), found.correlation())
+    table = conformal.score_histogram([0.1, 0.7, 0.4, 2.0], bins=4).to_pandas()
+    assert table.values.tolist() == [
+        [0, 0, 0.25, 1],
+        [1, 0.25, 0.5, 1],
+        [2, 0.5, 0.75, 1],
+        [3, 0.75, 1, 0],
+        [4, 1, np.inf, 1],
+    ]

@@ -354,7 +354,7 @@ def test_labels_that_occur_are_not_doubted():
     assert cmfast.confusion_matrix([0, 0], [1, 2], labels=[1, 2], ignore_index=0).sum() == 0
     assert cmfast.confusion_matrix([1, 7], [1, 2], labels=[1]).tolist() == [[1]]
     counts = cmfast.ConfusionCounts(labels=[7, 8])
-    assert counts.update([1], [1]).matrix.sum() == 0  # a part of a stream
+    assert counts.update([7], [7]).update([1], [1]).n_samples == 1  # a later part of a stream
 
 
 def test_tables_of_labels_are_no_matrices():
@@ -532,3 +532,34 @@ def test_metrics_that_nobody_asked_for_are_not_doubted():
         metrics.compute(counts, "kappa_linear")
     with pytest.warns(cmfast.DiagnosticWarning, match="min_recall"):
         uncertainty.interval(M, "min_recall", n_resamples=200)
+
+
+@pytest.mark.parametrize(
+    ("counts", "labels", "options", "text"),
+    [
+        ({"labels": ["a", "b"]}, (["x", "y"], ["a", "b"]), {}, r"as none of labels=\['a', 'b'\] is in y_true"),
+        ({"labels": ["a", "b"]}, (["a", "b"], ["x", "y"]), {}, r"as none of labels=\['a', 'b'\] is in y_pred"),
+        ({"labels": ["a"], "other": True}, (["x", "y"], ["a", "b"]), {}, "is in the row of the rest"),
+        ({"labels": [4, 5]}, (torch.tensor([1, 2]), torch.tensor([1, 2])), {}, r"none of labels=\[4, 5\] is in y_true"),
+        ({"n_classes": 3}, ([0, 0], [1, 2]), {"ignore_index": 0}, r"its true label is in ignore_index=0$"),
+        ({}, (["x", "x"], ["x", "y"]), {"ignore_index": "x"}, r"ignore_index='x'$"),
+        ({"labels": ["a"]}, (["x"], ["a"]), {"ignore_index": "y"}, "or not among the classes"),
+    ],
+)
+def test_a_first_update_that_counts_nothing_is_said_once(counts, labels, options, text):
+    y_true, y_pred = (torch.as_tensor(y) if hasattr(y, "numpy") else np.array(y) for y in labels)
+    made = cmfast.ConfusionCounts(**counts)
+    with pytest.warns(cmfast.DiagnosticWarning, match=f"ConfusionCounts.update: every sample.*{text}"):
+        made.update(y_true, y_pred, **options)
+    made.update(y_true, y_pred, **options)
+    with pytest.warns(cmfast.DiagnosticWarning, match=f"ConfusionCounts.from_labels: every sample.*{text}"):
+        cmfast.ConfusionCounts.from_labels(y_true, y_pred, **counts, **options)
+
+
+def test_a_first_update_that_counts_something_is_silent():
+    made = cmfast.ConfusionCounts(labels=["a", "b"])
+    made.update(np.array(["a", "x"]), np.array(["b", "x"]))
+    made.update(np.array([], str), np.array([], str))
+    cmfast.ConfusionCounts(n_classes=2).update([0, 1], [1, 1], ignore_index=0).update([0], [1], ignore_index=0)
+    cmfast.ConfusionCounts(labels=["a"], other=True).update(np.array(["a", "x"]), np.array(["b", "x"]))
+    cmfast.ConfusionCounts(labels=["a"]).update(np.array([], str), np.array([], str))

@@ -616,10 +616,9 @@ def test_bools_beside_numbers_in_a_table():
     ("x", "text"),
     [
         (pd.MultiIndex.from_tuples([(1, 2)]), r"must be an array of numbers, got Python objects \(tuple\)"),
-        (pl.LazyFrame({"a": [1]}), r"is a lazy polars.LazyFrame; call .collect\(\) first"),
         (pd.DataFrame({"a": [1], "b": ["x"]}), r"must be values of one type, got int .* and str"),
     ],
-    ids=["MultiIndex", "LazyFrame", "mixed"],
+    ids=["MultiIndex", "mixed"],
 )
 def test_columns_and_tables_that_are_none(x, text):
     with pytest.raises(TypeError, match=f"^normalize: M {text}"):

@@ -88,7 +88,7 @@ def test_marks_are_mcnemars_per_cell_corrected_by_holm(rng):
     wanted = "paired must be the counts of A and B"
     with pytest.raises(ValueError, match=f"^display.ConfusionDisplay.compare: {wanted}, got others"):
         ConfusionDisplay.compare(T.second, T.first, paired=T)
-    with pytest.raises(ValueError, match="level must be above 0 and below 1"):
+    with pytest.raises(ValueError, match="level must be between 0 and 1"):
         ConfusionDisplay.compare(A, B, confidence_level=1)
     with pytest.raises(ValueError, match=r"B must be matrices of shape \(2, 2\) as A, got shape \(3, 3\)"):
         ConfusionDisplay.compare(A, np.ones((3, 3)))

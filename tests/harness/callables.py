@@ -825,10 +825,11 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "width_curve": {"others": {"weights": "row"}},
     "diagnose": {"others": {"weights": "row"}},
     "min_overlap": {"wrong": dict.fromkeys("ab", (None, 3, "x", [1], np.ones(2)))},
-    "pca": {"others": {"n_components": 1}},
+    "pca": {"others": {"n_components": 1}, "wrong": {"n_components": integers(1)[:-1]}},
     "PcaAccumulator.add": {"wrong": {"other": (None, 3, "x", [1], np.ones(2))}},
     "PcaAccumulator.projection": {
-        "of": lambda make: cmfast.PcaAccumulator().update(make(X)).projection, "others": {"n_components": 1}
+        "of": lambda make: cmfast.PcaAccumulator().update(make(X)).projection, "others": {"n_components": 1},
+        "wrong": {"n_components": integers(1)[:-1]},
     },
     "Grid": {"arrays": {"origin": np.zeros(2), "width": np.ones(2)}, "host": True},
     "Grid.regular": {"wrong": {"bins": (*WRONG["bins"], [1, 2, 3])}},

@@ -455,11 +455,11 @@ MUTATIONS = (
     Mutation(
         "layer-wrong-default",
         "cmfast/geometry/_pca.py",
-        "X: Array, n_components: int = 10, *, precision",
-        "X: Array, n_components: int = 9, *, precision",
+        "USUAL_AXES = 10",
+        "USUAL_AXES = 9",
         "a wrong default",
         "pca(X) of points with twelve columns has nine axes",
         "geometry",
-        (("tests/contract/test_defaults.py",), ("tests/geometry/test_api.py",)),
+        (("tests/core/test_doubtful_inputs.py",),),
     ),
 )

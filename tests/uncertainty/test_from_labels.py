@@ -164,8 +164,12 @@ def test_messages_name_the_columns(call, text):
 def test_lazy_tables_need_the_names_of_columns(kind):
     lazily = TABLES[kind]()
     said = "a lazy table is read by the names of its columns; pass the table, and y_true=, y_"
-    with pytest.raises(TypeError, match=f"^uncertainty.interval: {said}pred="):
+    what = f"{said}pred=" if kind == "dask" else "y_true must be an array of labels, got a polars DataFrame; pass"
+    with pytest.raises(TypeError, match=f"^uncertainty.interval: {what}"):
         uncertainty.interval(lazily[["truth"]] if kind == "dask" else lazily.select("truth"), lazily, "mcc")
+    what = said if kind == "dask" else said.replace("lazy table", "table of labels")
+    with pytest.raises(TypeError, match=f"^uncertainty.interval: {what}pred="):
+        uncertainty.interval(lazily, "mcc")
     with pytest.raises(TypeError, match=f"^uncertainty.compare: {said}a=, y_b="):
         uncertainty.compare(lazily, "mcc")
 

@@ -21,7 +21,7 @@ _FRAMES = {"pandas": {"DataFrame"}, "polars": {"DataFrame", "LazyFrame"}, "pyarr
 
 def column_hint(x: Any) -> str | None:
     """Return an example of how the library of table `x` selects a column; None if `x` is not a table."""
-    base = _table_class(x)
+    base = _table_class(unwrap_narwhals(x))
     if base is None:
         return None
     if base.__name__ == "LazyFrame":  # reading its column names may compute it
@@ -34,6 +34,31 @@ def library_name(x: Any) -> str | None:
     """Return the library of the table `x`; None if `x` is not a table or is lazy."""
     base = _table_class(x)
     return None if base is None or base.__name__ == "LazyFrame" else base.__module__.partition(".")[0]
+
+
+def unwrap_narwhals(x: Any) -> Any:
+    """Return the table that a DataFrame or LazyFrame of narwhals wraps; anything else unchanged."""
+    is_wrapped = type(x).__module__.partition(".")[0] == "narwhals" and hasattr(x, "to_native")
+    return x.to_native() if is_wrapped else x
+
+
+def collect_table(x: Any) -> Any:
+    """Return the table that a lazy table or a stream of Arrow holds; anything else unchanged.
+
+    Lazy tables are those of polars. Streams, such as relations of DuckDB, become a Table of Arrow. Tables of narwhals
+    are those that they wrap.
+    """
+    x = unwrap_narwhals(x)
+    base = _table_class(x)
+    if base is not None and base.__name__ == "LazyFrame":
+        return x.collect()
+    of_columns = type(x).__module__.partition(".")[0] in ("pandas", "polars", "pyarrow")  # columns are streams, too
+    is_stream = hasattr(type(x), "__arrow_c_stream__") and (not of_columns or type(x).__name__ == "RecordBatchReader")
+    if not is_stream:
+        return x
+    import pyarrow as pa
+
+    return pa.table(x)
 
 
 def _table_class(x: Any) -> type | None:

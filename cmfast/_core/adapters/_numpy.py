@@ -15,6 +15,8 @@ from cmfast.kernels.loading import find_loaded_module
 _HOST = 1  # kDLCPU
 # Arguments with a value for each row or each column of a matrix: the axis of the matrix that has the same labels.
 _AXES = {"row_sums": 0, "class_shares": 0, "col_sums": 1}
+COLUMNS = ("y_true", "y_pred", "y_score", "y_a", "y_b", "sample_weight", "groups", "clusters")  # may be of a table
+MOST_NAME_LETTERS = 80  # of a name of a column in a message
 _BUFFERS = (memoryview, bytearray, array)  # sequences that NumPy reads as one buffer
 
 
@@ -37,6 +39,7 @@ class NumPy(Adapter):
                 return coded
             x = _convert_to_array(name, x)
         elif type(x) is not np.ndarray:
+            x = _columns.collect_table(x)
             refuse_unsafe(name, x)
             known = _columns.dictionary_codes(name, x)
             if known is not None:
@@ -170,9 +173,6 @@ def refuse_unsafe(name: str, x: Any) -> None:
     if hasattr(x, "__dask_graph__") and x.__dask_graph__() is not None:
         msg = f"{name} is a lazy {what}; numpy.asarray would compute it silently, so call .compute() first"
         raise TypeError(msg)
-    if what.startswith("polars.") and type(x).__name__ == "LazyFrame":
-        msg = f"{name} is a lazy polars.LazyFrame; call .collect() first"
-        raise TypeError(msg)
     if hasattr(x, "todense") or hasattr(x, "toarray"):
         msg = f"{name} is a sparse {what}; give {name}.toarray()"
         raise TypeError(msg)
@@ -181,7 +181,9 @@ def refuse_unsafe(name: str, x: Any) -> None:
         msg = f"{name} is a {what} on {where}; cmfast has no adapter for it, so copy it to the host first"
         raise TypeError(msg)
     if isinstance(x, str | bytes | dict | set | frozenset) or x is None:
-        msg = f"{name} must be an array, got {type(x).__name__}"
+        is_name = isinstance(x, str) and len(x) <= MOST_NAME_LETTERS and name in COLUMNS
+        cure = f"; give the column itself, table[{x!r}]" if is_name else ""
+        msg = f"{name} must be an array, got {type(x).__name__}{cure}"
         raise TypeError(msg)
 
 
