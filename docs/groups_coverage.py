@@ -1,7 +1,8 @@
 """Measure how often intervals of differences between groups hold the truth: ``python docs/groups_coverage.py``.
 
 For every setting the true metric of each group is known. Studies are drawn from it, every method makes the interval of
-each pair and of the largest difference, and those that hold the true difference are counted. The counts are kept in
+each pair and of the largest difference, or of the difference of each group to all samples, and those that hold the true
+difference are counted. The counts are kept in
 ``groups_coverage.json``, and the tables in ``groups.md`` are written anew.
 
 All of it takes a quarter of an hour of one core.
@@ -19,7 +20,7 @@ from cmfast import metrics, uncertainty
 
 HERE = Path(__file__).parent
 PAGE, KEPT = HERE / "groups.md", HERE / "groups_coverage.json"
-SHARES, OTHERS = "shares", "others"  # names of the tables, in comments of the page
+SHARES, OTHERS, OVERALL = "shares", "others", "overall"  # names of the tables, in comments of the page
 STUDIES, RESAMPLES = 2_000, 2_000
 BLOCK = 50  # studies at a time
 QUANTILES = "quantiles"
@@ -68,10 +69,27 @@ SETTINGS = {
         _three("f1_macro", 300, (0.7, 0.75, 0.8, 0.85, 0.9), ".7 to .9"),
     ],
 }
-METHODS = {SHARES: ("wilson", "delta", "bootstrap", QUANTILES), OTHERS: ("bootstrap", "delta")}
+SETTINGS[OVERALL] = [
+    Setting("accuracy", (100,) * 3, (0.8,) * 3, ("accuracy", "3", "100", ".8"), 2),
+    Setting("accuracy", (30, 100, 870), (0.9, 0.7, 0.8), ("accuracy", "3", "30, 100, 870", ".9, .7, .8"), 2),
+    Setting("accuracy", (15,) * 5, (0.9,) * 5, ("accuracy", "5", "15", ".9"), 2),
+    Setting("recall_binary", (60,) * 3, (0.8,) * 3, ("recall", "3", "60", ".8"), 2),
+    Setting("recall_binary", (60,) * 3, (0.95, 0.7, 0.8), ("recall", "3", "60", ".95, .7, .8"), 2),
+    Setting("recall_binary", (40, 400), (0.6, 0.9), ("recall", "2", "40 and 400", ".6, .9"), 2),
+    Setting("precision_binary", (60,) * 3, (0.95, 0.7, 0.8), ("precision", "3", "60", ".95, .7, .8"), 2),
+    Setting("mcc", (60,) * 3, (0.8,) * 3, ("MCC", "3", "60", ".8"), 3),
+    Setting("f1_macro", (60,) * 3, (0.9, 0.7, 0.7), ("macro F1", "3", "60", ".9, .7, .7"), 3),
+    Setting("f1_macro", (60, 300, 600), (0.9, 0.7, 0.8), ("macro F1", "3", "60, 300, 600", ".9, .7, .8"), 3),
+]
+METHODS = {
+    OVERALL: ("wilson", "delta", "bootstrap"),
+    SHARES: ("wilson", "delta", "bootstrap", QUANTILES),
+    OTHERS: ("bootstrap", "delta"),
+}
 HEADS = {
     SHARES: ("groups", "positive samples each", "true recalls"),
     OTHERS: ("metric", "groups", "samples each", "accuracies"),
+    OVERALL: ("metric", "groups", "samples each", "accuracies"),
 }
 
 
@@ -126,6 +144,32 @@ def count_covered(setting: Setting, methods: tuple[str, ...], seed: list[int]) -
     }
 
 
+def count_covered_of_all(setting: Setting, methods: tuple[str, ...], seed: list[int]) -> dict[str, dict[str, int]]:
+    """Return by method how many studies hold the difference to all samples, of the group with the fewest, and ratio.
+
+    Studies in which the metric of a group is undefined do not hold it.
+    """
+    rng, shares = np.random.default_rng(seed), list_shares(setting)
+    sizes = np.array(setting.sizes)[:, np.newaxis, np.newaxis]
+    truth, total = (np.atleast_1d(metrics.compute(x, setting.metric)) for x in (shares, (sizes * shares).sum(0)))
+    held = {method: {key: np.zeros(len(truth), np.int64) for key in ("gap", "ratio")} for method in methods}
+    for start in range(0, STUDIES, BLOCK):
+        M = draw_studies(setting, min(BLOCK, STUDIES - start), rng)
+        options: dict[str, Any] = {"n_resamples": RESAMPLES, "rng": start, "on_failure": "ignore"}
+        for method in methods:
+            found = uncertainty.compare_groups(M, setting.metric, method=method, reference="overall", **options)
+            ends = {"gap": (truth - total, found.pair_low, found.pair_high)}
+            ends["ratio"] = truth / total, found.pair_ratio_low, found.pair_ratio_high
+            for key, (true, low, high) in ends.items():
+                held[method][key] += ((low <= true + 1e-12) & (true - 1e-12 <= high)).sum(0)
+    return {method: {key: int(value.min()) for key, value in one.items()} for method, one in held.items()}
+
+
+def _fits(method: str, setting: Setting) -> bool:
+    """Return whether a method can take the metric."""
+    return method != "wilson" or setting.metric not in ("mcc", "f1_macro")
+
+
 def _count_inside(truth: float, low: Any, high: Any) -> int:
     return int(np.sum((low <= truth + 1e-12) & (truth - 1e-12 <= high)))
 
@@ -136,7 +180,10 @@ def write_table(kept: dict[str, Any], name: str) -> str:
     heads = [*HEADS[name], *("quantiles of replicates" if one == QUANTILES else f'`"{one}"`' for one in methods)]
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     for setting, one in zip(SETTINGS[name], kept[name], strict=True):
-        shares = [f"{100 * one['held'][method]['gap'] / one['studies']:.1f} %" for method in methods]
+        shares = [
+            f"{100 * one['held'][method]['gap'] / one['studies']:.1f} %" if method in one["held"] else ""
+            for method in methods
+        ]
         lines.append("| " + " | ".join([*setting.shown, *shares]) + " |")
     return "\n".join(lines)
 
@@ -154,10 +201,20 @@ def main() -> None:
     """Measure all settings and write the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--page", action="store_true", help="write the page of what was measured before")
-    kept = json.loads(KEPT.read_text()) if parser.parse_args().page else {}
-    if not kept:
+    parser.add_argument("--only", choices=SETTINGS, help="measure one table, keep the others")
+    args = parser.parse_args()
+    kept = json.loads(KEPT.read_text()) if args.page or args.only else {}
+    if not args.page:
         for name, settings in SETTINGS.items():
-            held = [count_covered(one, METHODS[name], [11, k]) for k, one in enumerate(settings)]
+            if args.only not in (None, name):
+                continue
+            count = count_covered_of_all if name == OVERALL else count_covered
+            held = [
+                count(
+                    one, tuple(method for method in METHODS[name] if method == QUANTILES or _fits(method, one)), [11, k]
+                )
+                for k, one in enumerate(settings)
+            ]
             kept[name] = [
                 {"setting": list(one.shown), "studies": STUDIES, "held": counts}
                 for one, counts in zip(settings, held, strict=True)

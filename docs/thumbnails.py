@@ -161,6 +161,7 @@ DRAWN: dict[str, Callable] = {
     "stability": words("1.0 → 1.1 → 2.0"),
     "security": words("read, never run"),
     "howto-epochs": grids(*_epochs()),
+    "howto-trackers": words("run.log(counts)"),
     "howto-groups": grids(np.random.default_rng(0).beta(8, 2, (6, 14))),
     "howto-class_shares": grids(M, cmfast.normalize(M, "row") * np.array([[70], [10], [10], [10]])),
     "howto-two_models": grids(M, M + 4 * np.eye(4)[::-1]),

@@ -132,7 +132,7 @@ def score_histogram(
     bins : int
         Number of bins of the grid.
     top : float
-        Upper end of the grid: 1 for "aps" and "lac", ``1 + lam * C`` for "raps".
+        Upper end of the grid: 1 for "aps" and "lac", ``1 + lam * C`` for "raps" and "saps", C for "top_k".
     num_threads : int, optional
         Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 

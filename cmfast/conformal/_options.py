@@ -11,7 +11,7 @@ from cmfast.kernels.shared.conformal import MOST_PENALTY
 
 MOST_SUM_ERROR = 1e-5  # of the probabilities of a row in single precision
 
-ScoreMethod: TypeAlias = Literal["aps", "raps", "lac"]
+ScoreMethod: TypeAlias = Literal["aps", "raps", "lac", "saps", "top_k"]
 METHODS = get_args(ScoreMethod)
 LABEL_TYPES = (str, bytes, int, np.integer, np.bool_, date, np.datetime64)
 MOST_SCORED_CLASSES = 1 << 30  # most classes of a row, so that packed ranks fit into 64 bits
@@ -38,8 +38,10 @@ def validate_rule(method: Any, randomised: Any, lam: Any, k_reg: Any) -> ScoreOp
     if lam < 0:
         validate.refuse("lam", "at least 0", lam)
     k_reg = validate.count("k_reg", k_reg, most=2**31)
-    if method != "raps" and lam:
-        validate.refuse("lam", '0 unless method="raps"', lam)
+    if method == "saps" and not lam:
+        validate.refuse("lam", 'above 0 for method="saps", the weight of a rank, for example 0.1', lam)
+    if method not in ("raps", "saps") and lam:
+        validate.refuse("lam", '0 unless method="raps" or "saps"', lam)
     return ScoreOptions(method, bool(randomised) and method != "lac", lam, k_reg)
 
 

@@ -1,4 +1,4 @@
-"""Nonconformity scores of labels: APS, RAPS and LAC."""
+"""Nonconformity scores of labels: APS, RAPS, LAC, SAPS and top-k."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -61,7 +61,7 @@ def scores(
     on_failure: OnFailure = None,
     num_threads: int | None = None,
 ) -> Any:
-    """Compute nonconformity scores: how unusual each label is for its row of probabilities (APS, RAPS or LAC).
+    """Compute nonconformity scores: how unusual each label is for its row of probabilities.
 
     The labels of a row are ranked by decreasing probability, ties by class. ``sum(y)`` is the sum of the probabilities
     down to and including label y, at most 1; U is one random number per row, shared by all its labels, as in MAPIE and
@@ -69,7 +69,10 @@ def scores(
 
     - "aps": ``sum(y) - U p_y``;
     - "raps": the same ``+ lam * max(0, rank(y) - k_reg)``, ranks counted from 1;
-    - "lac": ``1 - p_y``; never randomised.
+    - "lac": ``1 - p_y``; never randomised;
+    - "saps": ``(1 - U) p_y`` for rank 1, ``max(p) + lam * (rank(y) - 1 - U)`` for others, so that small probabilities,
+      which models estimate badly, do not count;
+    - "top_k": ``rank(y) - U``; all sets are of one size, or of two neighbouring ones.
 
     The same function scores calibration labels and all labels of new rows. A label is in the set of a row exactly if
     its score is at most the threshold.
@@ -83,10 +86,11 @@ def scores(
     labels : sequence of C labels, optional
         The class of each column of `P`, such as ``model.classes_``, if `y` holds text or other labels than
         ``0, ..., C - 1``.
-    method : {"aps", "raps", "lac"}
+    method : {"aps", "raps", "lac", "saps", "top_k"}
         The score.
     randomised : bool
-        False: U is 0, so that the score is the sum down to and including the label.
+        False: U is 0, so that the score is the sum down to and including the label. Scores of "top_k" are then ranks,
+        with so many ties that sets cover more than asked for.
     u : array, shape (..., n), optional
         The U of every row, from 0 to 1.
     rng : int or numpy.random.Generator, optional
@@ -95,7 +99,8 @@ def scores(
         which can only raise coverage; if many rows are equal, as with saturated probabilities, pass a Generator, which
         draws a number for every row, on the host.
     lam, k_reg : float, int
-        Penalty per rank beyond `k_reg`, for "raps". `lam` must be below ``1000 / C``.
+        Penalty per rank beyond `k_reg`, for "raps"; for "saps", `lam` is the weight of a rank, which must be given. It
+        must be below ``1000 / C``.
     on_failure : {"warn", "raise", "ignore"}, optional
         What to do about rows that cannot be scored (see Notes).
         Default: as :func:`cmfast.config` says, first "warn".
@@ -124,9 +129,9 @@ def scores(
     Sums are exact: probabilities and (1 - U) p are rounded to 2^-52 and added as integers, so every order of them,
     every device and every chunk gives the same bits. A score is within ``C 2^-51`` of the real sum.
 
-    Sums are capped at 1 regardless of rounding, so a threshold of 1 excludes no label. With U = 0 all labels of
-    probability 0 have the score of the whole row, often exactly 1: if the threshold is 1 too, as for saturated
-    probabilities, sets contain all classes. Randomised scores avoid that.
+    Scores of "top_k" are rounded once. Sums of "aps" are capped at 1 regardless of rounding, so a threshold of 1
+    excludes no label. With U = 0 all labels of probability 0 have the score of the whole row, often exactly 1: if the
+    threshold is 1 too, as for saturated probabilities, sets contain all classes. Randomised scores avoid that.
 
     Bad values: an entry up to 2^-20 below 0 or above 1 (rounding) counts as 0 or 1. A row with an entry that is NaN or
     farther outside, a U outside [0, 1], or a label that is not a class (INVALID) gives NaN for that row alone and is
@@ -137,7 +142,8 @@ def scores(
     References
     ----------
     Romano, Sesia, Candes, Classification with valid and adaptive coverage, 2020. Angelopoulos, Bates, Malik, Jordan,
-    Uncertainty sets for image classifiers using conformal prediction, 2021.
+    Uncertainty sets for image classifiers using conformal prediction, 2021. Huang, Xi, Zhang, Yao, Qiu, Wei, Conformal
+    prediction for deep classifier via label ranking, 2024 ("saps").
 
     Examples
     --------
@@ -148,6 +154,12 @@ def scores(
     >>> conformal.scores(P, randomised=False)
     array([[0.5  , 0.875, 1.   ],
            [0.75 , 1.   , 0.5  ]])
+    >>> conformal.scores(P, u=[0.5, 0.5], method="saps", lam=0.25)
+    array([[0.25 , 0.625, 0.875],
+           [0.625, 0.875, 0.25 ]])
+    >>> conformal.scores(P, u=[0.5, 0.5], method="top_k")
+    array([[0.5, 1.5, 2.5],
+           [1.5, 2.5, 0.5]])
     """
     rule = _options.validate_rule(method, randomised, lam, k_reg)
     on_failure = validate.on_failure(on_failure)

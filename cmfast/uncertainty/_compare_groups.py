@@ -16,7 +16,7 @@ from cmfast.metrics import _evaluate, _plan
 from cmfast.metrics._catalogue import GROUPS, find_form
 from cmfast.metrics._margins import margins
 from cmfast.metrics._names import MetricName, Names
-from cmfast.uncertainty import _caveats, _group_gaps, _group_statistics, _replicate_statistics
+from cmfast.uncertainty import _caveats, _group_gaps, _group_overall, _group_statistics, _replicate_statistics
 from cmfast.uncertainty._comparison import MOST_NAMED
 from cmfast.uncertainty._from_labels import gather_named_arrays, take_group_columns
 from cmfast.uncertainty._group_results import GroupComparison, GroupComparisonsByMetric
@@ -39,6 +39,7 @@ IN_POOLED = "recall_binary"  # the selection rate, in a matrix in which all samp
 SIDES = ("y_true", "y_pred", "groups")
 MANY = 40  # samples of a class in which a replicate has none with probability exp(-40)
 DRAWS_BYTES = 2**27  # of replicates held at a time
+OVERALL = "overall"  # reference: all samples
 DOUBTED_AS = {"bootstrap": "percentile", "delta": "normal"}  # whose caveats hold for the groups
 
 
@@ -53,10 +54,14 @@ class _GroupRequest(NamedTuple):
     positive: int
     on_failure: OnFailure
     num_threads: int | None
+    to_all: bool = False
 
 
 class _Measured(NamedTuple):
-    """One metric of all groups: arrays of shape (N, E, G) for E classes; `overall` (N, E), `draws` (N, E, G, B)."""
+    """One metric of all groups: arrays of shape (N, E, G) for E classes; `overall` (N, E), `draws` (N, E, G, B).
+
+    `together` is what is known of all samples, if groups are compared with them.
+    """
 
     estimate: np.ndarray
     known: np.ndarray
@@ -65,6 +70,7 @@ class _Measured(NamedTuple):
     size: np.ndarray | None
     draws: np.ndarray | None
     per_class: bool
+    together: _group_overall.OverallValues | None = None
 
 
 def accept_labels_of_groups(function: Callable[..., R]) -> Callable[..., R]:
@@ -174,7 +180,8 @@ def compare_groups(
         intervals of each group combined, for metrics that are shares of samples (accuracy, recall, precision, ...).
         Default: "wilson" for these and for fairness, "bootstrap" for other metrics.
     reference : label, optional
-        The group that all others are compared with, a position for matrices without labels. Default: every pair.
+        The group that all others are compared with, a position for matrices without labels; or "overall": each group is
+        compared with all samples, its own among them (a group of this name comes first). Default: every pair.
     confidence_level : float
         Nominal coverage of the intervals.
     n_resamples : int
@@ -219,6 +226,9 @@ def compare_groups(
     - Pairs: "bootstrap" gives percentiles of the difference and of the ratio of replicates, and the p-value that fits
       them. "delta" gives normal intervals, of the ratio on the log scale. "wilson" gives Newcombe's intervals of the
       difference and those of Donner and Zou of the ratio.
+    - "overall": a group and all samples are not independent. "wilson" gives the interval of the group and the other
+      samples, times the share of the latter, as if that share were fixed; "delta" differentiates in the cells of all
+      groups; "bootstrap" adds up the replicates of all groups.
     - The largest difference of two groups is above 0 in every sample, even if all groups are alike, so percentiles of
       its replicates do not contain 0. Here its lower end is the largest lower end of a pair, at the level at which the
       intervals of all pairs hold together: by Tukey and Kramer, or with "bootstrap" from the largest studentized
@@ -291,8 +301,11 @@ def compare_groups(
     if fair is not None and C != 2:
         validate.refuse("names", f"metrics of {C} classes, as fairness needs two", repr(fair))
     labels = axes.get("group", tuple(range(shape[-3])))
-    place = _find_reference(reference, labels)
-    request = _GroupRequest("", confidence_level, n_resamples, seed, undefined, positive, on_failure, num_threads)
+    to_all = isinstance(reference, str) and reference == OVERALL and OVERALL not in labels
+    place = None if to_all else _find_reference(reference, labels)
+    request = _GroupRequest(
+        "", confidence_level, n_resamples, seed, undefined, positive, on_failure, num_threads, to_all
+    )
     classes = axes.get("class", tuple(range(C)))
     methods = {name: _choose_method(name) if method is None else method for name in wanted}
     found: dict[str, GroupComparison] = {}
@@ -305,6 +318,18 @@ def compare_groups(
     if isinstance(names, str) and names not in GROUPS:
         return found[wanted[0]]
     return GroupComparisonsByMetric({name: found[name] for name in wanted})
+
+
+def _compare_with_all(every: list[_Measured], request: _GroupRequest) -> _group_gaps.PairIntervals:
+    """Return the comparisons of each group with all samples, for every rate, shape (N, E, K, G)."""
+    found = []
+    for one in every:
+        assert one.together is not None
+        value = np.where(one.known, one.estimate, np.nan)
+        found.append(
+            _group_overall.compare_with_all(value, one.size, one.draws, one.together, request.confidence_level)
+        )
+    return _group_gaps.PairIntervals(*(np.stack(parts, axis=2) for parts in zip(*found, strict=True)))
 
 
 def _choose_method(name: str) -> GroupMethod:
@@ -335,7 +360,7 @@ def _find_reference(reference: Any, groups: tuple[Any, ...]) -> int | None:
         if group == reference and isinstance(group, bool) == isinstance(reference, bool):
             return k
     shown = ", ".join(map(repr, groups[:10])) + (", ..." if len(groups) > 10 else "")
-    return validate.refuse("reference", f"one of the groups {shown}", validate.format_value(reference))
+    return validate.refuse("reference", f'one of the groups {shown}, or "{OVERALL}"', validate.format_value(reference))
 
 
 def _measure(M: Any, parts: tuple[str, ...], request: _GroupRequest, *, report: bool) -> dict[str, _Measured]:
@@ -381,6 +406,7 @@ def _measure_metrics(M: Any, names: tuple[str, ...], request: _GroupRequest, *, 
 
     bad = np.asarray(own.to_host(status)) != 0
     draws = _draw(M, names, layout, request) if request.method == "bootstrap" else None
+    together = _Together(M, names, layout, request, move_classes) if request.to_all else None
     values, known = evaluate(M, request.undefined), evaluate(M, "nan")
     overall = evaluate(own.evaluate(lambda M: M.sum(1), M), request.undefined)
     found = []
@@ -388,20 +414,82 @@ def _measure_metrics(M: Any, names: tuple[str, ...], request: _GroupRequest, *, 
         form = find_form(name)
         per_class = form is not None and form.per_class
         is_known = move_classes(~np.isnan(known[k]), per_class=per_class) > 0.0
+        estimate = move_classes(values[k], per_class=per_class)
         found.append(
             _Measured(
-                estimate=move_classes(values[k], per_class=per_class),
+                estimate=estimate,
                 known=is_known & ~bad[:, np.newaxis],
                 error=move_classes(errors[place], per_class=per_class),
                 overall=overall[k] if per_class else overall[k][:, np.newaxis],
                 size=None if sizes[k] is None else move_classes(sizes[k], per_class=per_class),
                 draws=None if draws is None else draws[place],
                 per_class=per_class,
+                together=None if together is None else together.measure(k, estimate, per_class=per_class),
             )
         )
     if request.method in DOUBTED_AS and request.on_failure != "ignore":
         _warn_of_few_samples(M, dict(zip(names, found, strict=True)), request)
     return found
+
+
+def _evaluate_defined(M: Any, names: tuple[str, ...], request: _GroupRequest) -> list[np.ndarray]:
+    """Return metrics of matrices on the host; NaN where they are 0/0."""
+
+    def evaluate(undefined: Undefined) -> list[np.ndarray]:
+        """Return the metrics with this value of a 0/0."""
+        found = _evaluate.evaluate(M, names, undefined, request.positive, "ignore", request.num_threads)
+        return [np.asarray(adapter(M).to_host(x), np.float64) for x in found]
+
+    values, known = evaluate(request.undefined), evaluate("nan")
+    return [np.where(np.isnan(y), np.nan, x) for x, y in zip(values, known, strict=True)]
+
+
+class _Together:
+    """What is known of metrics of all samples, where each group is compared with them."""
+
+    def __init__(
+        self, M: Any, names: tuple[str, ...], layout: _plan.IndexedPlan, request: _GroupRequest, move_classes: Any
+    ) -> None:
+        self.M, self.layout, self.request, self.move_classes = M, layout, request, move_classes
+        own = adapter(M)
+        self.rest, self.sizes, self.draws = None, None, None
+        self.values = _evaluate_defined(own.evaluate(lambda M: M.sum(1), M), names, request)
+        if request.method == "wilson":
+            others = own.evaluate(lambda M: M.sum(1)[:, None] - M, M)
+            self.rest, self.sizes = _evaluate_defined(others, names, request), _count_shares(others, names, request)
+        elif request.method == "bootstrap":
+            self.draws = self._draw(names)
+
+    def _draw(self, names: tuple[str, ...]) -> list[np.ndarray]:
+        """Return the metrics of the sums of the replicates of all groups, shape (N, B) or (N, B, C)."""
+        (N, G, C, _), request = dispatch.shape_of(self.M), self.request
+        found: list[list[np.ndarray]] = [[] for _ in names]
+        for n in range(N):
+            added = np.zeros((request.n_resamples, C, C), np.int64)
+            for g in range(G):
+                drawn, _ = dispatch.call(
+                    "resample", self.M[n : n + 1, g], None, n_resamples=request.n_resamples, scheme="multinomial",
+                    n=None, seed=request.seed, numbers=np.array([n * G + g]), num_threads=request.num_threads,
+                )  # fmt: skip
+                added += np.asarray(adapter(drawn).to_host(drawn))[0]
+            for part, x in zip(found, _evaluate_defined(added, names, request), strict=True):
+                part.append(x)
+        return [np.stack(part) if part else np.zeros((0, request.n_resamples)) for part in found]
+
+    def measure(self, k: int, estimate: np.ndarray, *, per_class: bool) -> _group_overall.OverallValues:
+        """Return what is known of metric `k`, whose values of the groups are `estimate`."""
+        value = self.values[k] if per_class else self.values[k][:, np.newaxis]
+        errors = rest = draws = None
+        if self.rest is not None and self.sizes is not None:
+            rest = tuple(self.move_classes(x[k], per_class=per_class) for x in (self.rest, self.sizes))
+        elif self.draws is not None:
+            drawn = self.draws[k]
+            draws = np.moveaxis(drawn, -1, 1) if per_class else drawn[:, np.newaxis]
+        else:
+            errors = _group_overall.compute_errors(
+                self.M, self.layout.plan, self.layout.positions[k], estimate, value, self.request.num_threads
+            )
+        return _group_overall.OverallValues(value, errors, rest, draws)
 
 
 def _count_shares(M: Any, names: tuple[str, ...], request: _GroupRequest) -> list[np.ndarray]:
@@ -522,6 +610,8 @@ def _compare(
     first, second = _group_statistics.list_pairs(G)
     if reference is not None:
         first, second, pairs = _group_gaps.select_pairs(pairs, G, reference)
+    elif request.to_all:
+        first, second, pairs = np.arange(G), np.full(G, -1), _compare_with_all(every, request)
     lost = stack([np.zeros(one.estimate.shape, np.int64) if one.draws is None else
                   np.where(one.known, np.isnan(one.draws).sum(-1), 0) for one in every])  # fmt: skip
     per_class, several = every[0].per_class, len(rates) > 1

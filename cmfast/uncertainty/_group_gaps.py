@@ -137,7 +137,7 @@ def _reduce(function: np.ufunc, x: np.ndarray) -> np.ndarray:
     return np.asarray(function.reduce(x, axis=-1, initial=np.nan))
 
 
-class _Pairs(NamedTuple):
+class Pairs(NamedTuple):
     """Both groups of every pair, arrays of shape (N, E, K, P): values and standard errors, or numbers of samples."""
 
     values: tuple[np.ndarray, np.ndarray]
@@ -193,7 +193,7 @@ def _compute_pairs(
     value, shape = groups.value, groups.value.shape[:2]
     values, errors = ((x[..., first], x[..., second]) for x in (value, groups.error))
     sizes = None if groups.size is None else (groups.size[..., first], groups.size[..., second])
-    both = _Pairs(values, errors, sizes, _can_have_ratio(value)[..., np.newaxis])
+    both = Pairs(values, errors, sizes, can_have_ratio(value)[..., np.newaxis])
     z, root = np.asarray(_group_statistics.find_normal_quantile(confidence_level)), both.compute_roots()
     difference, ratio = values[0] - values[1], np.where(both.has_ratio, values[0] / values[1], np.nan)
     p_value = np.where(np.isnan(root), np.nan, 2.0 * ndtr(-root))
@@ -265,6 +265,17 @@ def _bootstrap_some(
         target[...] = np.where(np.isnan(difference), np.nan, x)
 
 
+def bootstrap_pairs(
+    value: np.ndarray, draws: np.ndarray, first: np.ndarray, second: np.ndarray, out: list[np.ndarray],
+    confidence_level: float,
+) -> None:  # fmt: skip
+    """Write the fields of :class:`PairIntervals` of pairs to `out`; `value` has the shape (G,), `draws` (G, B)."""
+    largest = _LargestDeviation(draws.shape[-1]), _LargestDeviation(draws.shape[-1])
+    has_ratio = bool(np.nanmin(value, initial=0.0) >= 0.0)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        _bootstrap_some(value, draws, first, second, out, largest, confidence_level, has_ratio=has_ratio)
+
+
 class _LargestDeviation:
     """The largest studentized deviation of replicates from their estimate over all pairs, replicate by replicate."""
 
@@ -302,6 +313,6 @@ class _LargestDeviation:
         return self.largest[~np.isnan(self.largest)], estimates, errors
 
 
-def _can_have_ratio(value: np.ndarray) -> np.ndarray:
+def can_have_ratio(value: np.ndarray) -> np.ndarray:
     """Return where no group has a value below 0, shape (N, E, K)."""
     return np.asarray((np.where(np.isnan(value), 0.0, value) >= 0.0).all(-1))

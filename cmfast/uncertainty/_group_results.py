@@ -66,7 +66,7 @@ class GroupComparison(NamedTuple):
     ratio, ratio_low, ratio_high : array of float64, shape (...)
         The smallest value divided by the largest, and its interval; NaN for metrics below 0.
     first, second : tuple of int
-        Positions of the groups of each pair; the second is the reference, if there is one.
+        Positions of the groups of each pair; the second is the reference, if there is one, and -1 for all samples.
     pair_difference, pair_low, pair_high : array of float64, shape (..., P)
         First minus second, and its interval, not corrected for the number of pairs.
     pair_p_value, pair_holm : array of float64, shape (..., P)
@@ -205,7 +205,9 @@ class GroupComparison(NamedTuple):
             if of == "groups":
                 row["group"] = groups[rest[0]]
             elif of == "pairs":
-                row["first"], row["second"] = (groups[side[rest[0]]] for side in (self.first, self.second))
+                row["first"], row["second"] = (
+                    "overall" if side[rest[0]] < 0 else groups[side[rest[0]]] for side in (self.first, self.second)
+                )
             else:
                 for side in ("lowest", "highest"):
                     place = int(np.asarray(getattr(self, side))[index])

@@ -5,8 +5,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-METHODS = {"aps": 0, "raps": 1, "lac": 2}
-LAC = METHODS["lac"]
+METHODS = {"aps": 0, "raps": 1, "lac": 2, "saps": 3, "top_k": 4}
+LAC, SAPS, TOP_K = METHODS["lac"], METHODS["saps"], METHODS["top_k"]
 
 BITS_PER_WORD = 64  # of a bitset, one bit per class
 UNITS = 2.0**52  # fixed-point units of 1; integer sums do not depend on the order
@@ -25,14 +25,14 @@ FINE, NEVER, ALWAYS, NO_SAMPLES = range(4)  # reasons why a class has no correla
 class ScoreRule(NamedTuple):
     """How labels are scored: method and rank penalty, as kernels of both targets take them."""
 
-    lac: bool  # LAC (least ambiguous classifier): the score is one minus the probability
-    penalty: int  # per rank after the first `k_reg`, in units of 2^-52
+    method: int  # value of METHODS; those from SAPS on depend on the rank and the largest probability alone
+    penalty: int  # per rank after the first `k_reg`, of SAPS after the first, in units of 2^-52
     k_reg: int  # ranks without a penalty
 
 
 def make_score_rule(method: str, lam: float, k_reg: int) -> ScoreRule:
     """Return the rule of a method, with its penalty rounded to units of 2^-52 so that sums are exact."""
-    return ScoreRule(METHODS[method] == LAC, round(lam * UNITS), k_reg)
+    return ScoreRule(METHODS[method], round(lam * UNITS), k_reg)
 
 
 def quantile_rank(n: Any, numerator: int, denominator: int) -> Any:

@@ -29,6 +29,9 @@ def _rules():
     yield "aps-1", lambda P: {"randomised": False}
     yield "raps", lambda P: {"method": "raps", "lam": 0.125, "k_reg": 2, "u": _u(P)}
     yield "lac", lambda P: {"method": "lac"}
+    yield "saps", lambda P: {"method": "saps", "lam": 0.3, "u": _u(P)}
+    yield "saps-1", lambda P: {"method": "saps", "lam": 5, "randomised": False}
+    yield "top-k", lambda P: {"method": "top_k", "u": _u(P)}
 
 
 def _rows():
@@ -56,6 +59,14 @@ def _rows():
         yield f"{kind.__name__}", P, {"u": _u(P)}, False
         yield f"few-{kind.__name__}", FLAT.astype(kind), {"u": _u(FLAT)}, False
     yield "bool", np.eye(5, dtype=bool), {"randomised": False}, False
+    for rule in ({"method": "saps", "lam": 0.125}, {"method": "top_k"}):
+        name = rule["method"].replace("_", "-")
+        yield f"{name}-bad", BAD, {"u": _u(BAD), **rule}, True
+        yield f"{name}-no-draws", FLAT, {"u": off, **rule}, True
+        yield f"{name}-bad-wide", far, {"u": _u(TIED), **rule}, True
+        yield f"{name}-drawn", WIDE, {"rng": 3, **rule}, False
+        yield f"{name}-float32", WIDE.astype(np.float32), {"u": _u(WIDE), **rule}, False
+        yield f"{name}-1-class", np.ones((3, 1)), {"u": np.array([0.0, 0.5, 1.0]), **rule}, False
     yield "batch", FLAT.reshape(2, 3, 5, 4), {"u": _u(FLAT.reshape(2, 3, 5, 4))}, False
     yield "batch-wide", WIDE[:12].reshape(2, 6, 70), {"randomised": False}, False
     yield "batch-of-none", FLAT.reshape(1, 30, 4)[:0], {"randomised": False}, False
@@ -193,6 +204,8 @@ def _sets():
     for name, P, options, fails in _rows():
         q = _q(P, 3)
         q[..., 1] = np.inf
+        if options.get("method") == "top_k":
+            q[..., 2] = P.shape[-1] / 2
         yield Case(name, (P, q), options, fails=fails)
         if P.ndim == 2 and len(P):
             yield Case(f"by-class-{name}", (P, _q(P, 2, P.shape[-1])), options, fails=fails)
@@ -206,6 +219,10 @@ def _sets():
         yield Case(f"groups-lac-{name}", (P, _q(P, 2, 3)), {"method": "lac", "groups": groups})
         top = {"randomised": False, "empty": "top1"}
         yield Case(f"top1-{name}", (P, np.array([0.25, 0.0, 0.5])), top)
+        for rule in ({"method": "saps", "lam": 0.25}, {"method": "top_k"}):
+            kind = rule["method"].replace("_", "-")
+            yield Case(f"groups-{kind}-{name}", (P, 4 * _q(P, 2, 3)), {"u": _u(P), "groups": groups, **rule})
+            yield Case(f"top1-{kind}-{name}", (P, np.array([0.0, 2.0])), {"empty": "top1", **rule})
         yield Case(f"top1-lac-{name}", (P, np.array([0.0])), {"method": "lac", "empty": "top1"})
     B = FLAT.reshape(2, 3, 5, 4)
     yield Case("shared-thresholds", (B, _q(B, 2)[:1, :, :]), {"u": _u(B)})

@@ -65,11 +65,13 @@ def test_tables(tmp_path, capsys, files):
     [
         (["--alpha", "1.5"], "--alpha must be above 0 and below 1, got '1.5'"),
         (["--alpha", "nan"], "--alpha must be above 0"),
-        (["--lam", "0.1"], "--lam belongs to --method raps"),
+        (["--lam", "0.1"], "--lam belongs to --method raps or saps"),
         (["--calibration", "gone.npy"], "gone.npy: no such file"),
         (["-o", "counts.csv"], "--output must end in .npz, .json"),
         (["--method", "raps", "--lam", "400"], "lam must be below 1000 / C"),
         (["--k-reg", "2"], "--k-reg belongs to --method raps"),
+        (["--method", "saps"], "--method saps needs --lam"),
+        (["--method", "top_k", "--lam", "1"], "--lam belongs to --method raps or saps"),
     ],
 )
 def test_what_is_refused(files, options, said, capsys):

@@ -99,11 +99,12 @@ def test_alpha_is_the_decimal_that_was_written(alpha):
 
 OPTIONS = [
     {"u": U}, {"randomised": False}, {"u": U, "method": "raps", "lam": 0.01, "k_reg": 2}, {"method": "lac"},
+    {"u": U, "method": "saps", "lam": 0.1}, {"u": U, "method": "top_k"},
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("C", [6, pytest.param(40, marks=pytest.mark.exhaustive)])
-@pytest.mark.parametrize("options", OPTIONS, ids=["aps", "aps-1", "raps", "lac"])
+@pytest.mark.parametrize("options", OPTIONS, ids=["aps", "aps-1", "raps", "lac", "saps", "top-k"])
 def test_calibration_is_prediction(options, C):
     """The true label is in the set exactly where its score is at most the threshold, with ties and zeros too."""
     rows = np.zeros((400, C))
@@ -129,7 +130,7 @@ def uneven(C, spread):
 
 @pytest.mark.parametrize("C", [25, 64, 65, 200])
 @pytest.mark.parametrize("spread", [0.02, 0.3, 20.0])
-@pytest.mark.parametrize("options", OPTIONS[:3], ids=["aps", "aps-1", "raps"])
+@pytest.mark.parametrize("options", [*OPTIONS[:3], *OPTIONS[4:]], ids=["aps", "aps-1", "raps", "saps", "top-k"])
 def test_sets_of_many_classes_are_the_scores_below_the_threshold(C, spread, options):
     """They are found without scores, from the least probability that is in."""
     rows = uneven(C, spread)
@@ -539,7 +540,10 @@ def test_coverage_by_size_and_confusion_agree():
     [
         ({"u": U, "rng": 0}, "rng must be None with u"),
         ({"u": U, "randomised": False}, "u must be None without randomisation"),
-        ({"rng": 0, "lam": 0.1}, 'lam must be 0 unless method="raps"'),
+        ({"rng": 0, "lam": 0.1}, 'lam must be 0 unless method="raps" or "saps"'),
+        ({"rng": 0, "method": "top_k", "lam": 0.1}, 'lam must be 0 unless method="raps" or "saps"'),
+        ({"rng": 0, "method": "saps"}, 'lam must be above 0 for method="saps", the weight of a rank'),
+        ({"rng": 0, "method": "saps", "lam": 170}, "lam must be below 1000 / C = 167"),
         ({"rng": 0, "method": "raps", "lam": 170}, "lam must be below 1000 / C = 167"),
     ],
 )

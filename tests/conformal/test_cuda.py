@@ -13,15 +13,15 @@ pytestmark = [pytest.mark.cuda_host, *device.marks]
 RNG = np.random.default_rng(3)
 
 
-def chain(P, y, u, on):
+def chain(P, y, u, on, **rule):
     """Return everything from probabilities to correlations, on arrays that `on` makes."""
     rows, labels, draws = on(P), on(y), on(u)
-    s = conformal.scores(rows, labels, u=draws)
+    s = conformal.scores(rows, labels, u=draws, **rule)
     q = conformal.threshold(s, [0.1, 0.4])
-    sets = conformal.prediction_sets(rows, q, u=draws)
+    sets = conformal.prediction_sets(rows, q, u=draws, **rule)
     counts, covered = conformal.ccm(sets), conformal.coverage_confusion(sets, labels)
     by_class = conformal.threshold(s, [0.1, 0.4], y=labels, n_classes=P.shape[-1], on_failure="ignore")
-    own = conformal.prediction_sets(rows, by_class, u=draws, empty="top1")
+    own = conformal.prediction_sets(rows, by_class, u=draws, empty="top1", **rule)
     found = [s, q, sets.packed, sets.mask, sets.coverage(labels), counts.n, counts.G, counts.correlation()]
     found += [covered.V, covered.rates(), counts.sum(0).G, by_class, own.sizes]
     found.append(conformal.score_histogram(s).threshold(0.1))
@@ -37,6 +37,18 @@ def test_both_give_the_same_bits(C, kind):
     for one, other in zip(chain(P, y, u, device.asarray), want, strict=True):
         np.testing.assert_array_equal(one, other)
         assert one.dtype == other.dtype
+
+
+@pytest.mark.parametrize("rule", [{"method": "saps", "lam": 0.1}, {"method": "top_k"}], ids=str)
+def test_scores_of_ranks_have_the_same_bits(rule):
+    """For teams of every width; ties, and rows of many equal probabilities."""
+    for C in (1, 5, 40, 300):
+        P = np.round(RNG.dirichlet(np.full(C, 0.3), (2, 40)) * 32) / 32
+        y, u = RNG.integers(0, C, (2, 40)), RNG.random((2, 40))
+        found, want = chain(P, y, u, device.asarray, **rule), chain(P, y, u, np.asarray, **rule)
+        assert_same_bits(found, want)
+        every = conformal.scores(device.asarray(P), u=device.asarray(u), **rule)
+        assert_same_bits(device.host(every), conformal.scores(P, u=u, **rule))
 
 
 def test_schedules_change_no_bit():

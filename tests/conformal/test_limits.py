@@ -24,7 +24,11 @@ def rounded_rows(C, n, dtype):
 def check_ends(C, dtype, options):
     P = rounded_rows(C, 300, dtype)
     s = conformal.scores(P, randomised=False, **options)
-    if options.get("method") != "raps":
+    if options.get("method") == "top_k":
+        assert s.max() == C
+    elif options.get("method") == "saps":
+        assert s.max() <= 1.0 + options["lam"] * (C - 1) + 1e-12
+    elif options.get("method") != "raps":
         assert s.max() <= 1.0
     else:
         assert s.max() <= 1.0 + options["lam"] * max(0, C - options["k_reg"]) + 1e-12
@@ -34,7 +38,8 @@ def check_ends(C, dtype, options):
     assert (found == (s <= q[:, None, None])).all()
 
 
-RULES = [{}, {"method": "raps", "lam": 0.01, "k_reg": 2}, {"method": "raps", "lam": 0.001, "k_reg": 37}]
+RULES = [{}, {"method": "raps", "lam": 0.01, "k_reg": 2}, {"method": "raps", "lam": 0.001, "k_reg": 37},
+         {"method": "saps", "lam": 0.2}, {"method": "top_k"}]  # fmt: skip
 
 
 @pytest.mark.parametrize("options", RULES, ids=str)

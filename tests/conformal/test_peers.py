@@ -17,6 +17,7 @@ RULES = {
     "lac": {"method": "lac"},
     "aps": {"randomised": False},
     "raps": {"method": "raps", "lam": 0.125, "k_reg": 2, "randomised": False},
+    "top_k": {"method": "top_k", "randomised": False},
 }
 
 
@@ -39,7 +40,7 @@ def counts(peer, name):
 
 
 EXACT = [("mapie", "lac"), ("torchcp", "lac"), ("torchcp", "lac-by-class"), ("torchcp", "aps-by-class"),
-         ("torchcp", "raps-by-class"), ("crepes", "lac")]  # fmt: skip
+         ("torchcp", "raps-by-class"), ("torchcp", "top_k-by-class"), ("crepes", "lac")]  # fmt: skip
 
 
 @pytest.mark.parametrize(("peer", "name"), EXACT)

@@ -595,7 +595,7 @@ RIGHT: dict[str, tuple[Any, ...]] = {
     "comparisons": (Made(_compared),),
     "counts_by_pair": (Made(lambda make: {("a", "b"): _paired(make)}), {}),
     "margin": (0.5, 1e-300, 2),
-    "reference": (None, 0, 1, np.int8(1)),
+    "reference": (None, 0, 1, np.int8(1), "overall"),
     "confidence_level": (0.6, 0.95, np.float32(0.9)),
     "force": (True,),  # else a file that exists is refused
     "frame": (Made(lambda make: FRAME),),

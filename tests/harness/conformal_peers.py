@@ -69,25 +69,38 @@ def mapie() -> dict[str, Any]:
     return found
 
 
-def torchcp() -> dict[str, Any]:
-    """Return the thresholds and sets of TorchCP."""
-    import torch
-
-    # The whole of it imports what is compiled for losses and graphs; scores and predictors do not need that.
+def import_torchcp() -> Any:
+    """Import scores and predictors of TorchCP without its losses and graphs, which import what is compiled for them."""
     root = importlib.util.find_spec("torchcp").submodule_search_locations[0]
     for package in ("torchcp", "torchcp.classification"):
         sys.modules[package] = ModuleType(package)
         sys.modules[package].__path__ = [str(Path(root, *package.split(".")[1:]))]
-    from torchcp.classification.predictor import ClassConditionalPredictor, SplitPredictor
-    from torchcp.classification.score import APS, LAC, RAPS
+    for part in ("predictor", "score"):
+        module = importlib.import_module(f"torchcp.classification.{part}")
+        setattr(sys.modules["torchcp.classification"], part, module)
+    sys.modules["torchcp"].classification = sys.modules["torchcp.classification"]
+    return sys.modules["torchcp"]
+
+
+def torchcp() -> dict[str, Any]:
+    """Return the thresholds and sets of TorchCP."""
+    import torch
+
+    parts = import_torchcp().classification
+    ClassConditionalPredictor, SplitPredictor = (
+        parts.predictor.ClassConditionalPredictor,
+        parts.predictor.SplitPredictor,
+    )
+    score = parts.score
 
     P, y, new = rows()
     cal, labels, rest = torch.from_numpy(P), torch.from_numpy(y), torch.from_numpy(new)
     none = {"score_type": "identity"}
     rules = {
-        "lac": LAC(**none),
-        "aps": APS(**none, randomized=False),
-        "raps": RAPS(**none, penalty=0.125, kreg=2, randomized=False),
+        "lac": score.LAC(**none),
+        "aps": score.APS(**none, randomized=False),
+        "raps": score.RAPS(**none, penalty=0.125, kreg=2, randomized=False),
+        "top_k": score.TOPK(**none, randomized=False),
     }
     found = {}
     for name, rule in rules.items():

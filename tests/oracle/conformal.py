@@ -27,11 +27,28 @@ def _scores_of(row, u, method, lam, k_reg):
     row = [_share(p) for p in row]
     if method == "lac":
         return [1.0 - float(p) for p in row]
+    if method in ("saps", "top_k"):
+        return _scores_of_ranks(row, u, method, lam)
     out, before = [0.0] * len(row), 0
     for k, j in enumerate(sorted(range(len(row)), key=lambda j: (-float(row[j]), j))):
         whole = min(before + _units(u * float(row[j])), UNIT) + _units(lam) * max(0, k + 1 - k_reg)
         out[j] = whole / UNIT
         before += _units(row[j])
+    return out
+
+
+def _scores_of_ranks(row, u, method, lam):
+    """Return SAPS and top-k scores: the label's own step counts with the share u, steps before it whole."""
+    out = [0.0] * len(row)
+    order = sorted(range(len(row)), key=lambda j: (-float(row[j]), j))
+    for rank, j in enumerate(order, start=1):
+        if method == "top_k":
+            out[j] = float(Fraction(rank - 1) + Fraction(u))
+        elif rank == 1:
+            out[j] = float(Fraction(_units(u * float(row[j])), UNIT))
+        else:
+            steps = _units(lam) * (rank - 2) + round(u * float(_units(lam)))  # half to even
+            out[j] = float(Fraction(_units(row[order[0]]) + steps, UNIT))
     return out
 
 

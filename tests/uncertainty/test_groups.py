@@ -348,7 +348,7 @@ def test_mistakes():
     M = recalls([80, 60], [100, 90])
     for given, options, text in (
         ((M[0], "accuracy"), {}, r"M must be of shape \(\.\.\., G, C, C\)"),
-        ((M, "accuracy"), {"reference": "north"}, "reference must be one of the groups 0, 1"),
+        ((M, "accuracy"), {"reference": "north"}, 'reference must be one of the groups 0, 1, or "overall"'),
         ((M, "f1_binary"), {"method": "wilson"}, "f1_binary, which is not a share"),
         ((np.ones((2, 3, 3), int), "equalized_odds"), {}, "of 3 classes, as fairness needs two"),
         ((M, "selection_rates"), {}, "names"),
@@ -425,3 +425,134 @@ def test_the_page_has_the_coverages_that_were_counted(monkeypatch):
     assert found[groups_coverage.QUANTILES]["gap"] <= 3
     apart = groups_coverage.SETTINGS[groups_coverage.OTHERS][3]
     assert groups_coverage.count_covered(apart, ("delta",), [0])["delta"]["gap"] >= 50
+
+
+def three_groups():
+    """Return matrices of three groups of unequal sizes and accuracies."""
+    return np.array([[[50, 8, 2], [5, 40, 9], [1, 3, 30]], [[20, 9, 4], [6, 12, 5], [7, 2, 14]],
+                     [[9, 1, 0], [2, 8, 1], [0, 1, 25]]])  # fmt: skip
+
+
+def macro_f1(M):
+    """Return the macro F1 by its definition."""
+    return np.mean([2 * M[k, k] / (M[k].sum() + M[:, k].sum()) for k in range(len(M))])
+
+
+def accuracy(M):
+    """Return the share on the diagonal."""
+    return np.trace(M) / M.sum()
+
+
+def slopes(metric, M):
+    """Return the derivatives of a metric in the cells, by central differences."""
+    out = np.empty(M.shape)
+    for cell in np.ndindex(M.shape):
+        step = np.zeros(M.shape)
+        step[cell] = 1e-4
+        out[cell] = (metric(M + step) - metric(M - step)) / 2e-4
+    return out
+
+
+@pytest.mark.parametrize(("name", "metric"), [("accuracy", accuracy), ("f1_macro", macro_f1)])
+def test_difference_to_all_samples_by_the_delta_method(name, metric):
+    """Every sample moves the metric of all, and those of the group its own, too: their covariance by differences."""
+    M = three_groups().astype(float)
+    found, total = compare(three_groups(), name, method="delta", reference="overall"), M.sum(0)
+    for g in range(3):
+        variance = of_log = 0.0
+        for h in range(3):
+            own = slopes(metric, M[h]) if h == g else 0.0
+            for scale, is_log in (((1.0, 1.0), False), ((1 / metric(M[g]), 1 / metric(total)), True)):
+                x = own * scale[0] - slopes(metric, total) * scale[1]
+                part = (M[h] * x**2).sum() - (M[h] * x).sum() ** 2 / M[h].sum()
+                variance, of_log = (variance, of_log + part) if is_log else (variance + part, of_log)
+        apart, ratio = metric(M[g]) - metric(total), metric(M[g]) / metric(total)
+        ends = apart + Z * np.sqrt(variance) * np.array([-1, 1])
+        np.testing.assert_allclose(found.pair_difference[g], apart, rtol=1e-12)
+        np.testing.assert_allclose([found.pair_low[g], found.pair_high[g]], ends, rtol=1e-6)
+        np.testing.assert_allclose(found.pair_p_value[g], 2 * ndtr(-abs(apart) / np.sqrt(variance)), rtol=1e-5)
+        ends = ratio * np.exp(Z * np.sqrt(of_log) * np.array([-1, 1]))
+        np.testing.assert_allclose([found.pair_ratio_low[g], found.pair_ratio_high[g]], ends, rtol=1e-6)
+
+
+def test_a_group_that_is_most_samples_hardly_differs_from_all():
+    """With the covariance the error is that of the others; without it, it would be ten times as large."""
+    M = recalls([900, 5], [1000, 10])
+    M[:, 0] = 0
+    found = compare(M, "accuracy", method="delta", reference="overall")
+    w, both = 1000 / 1010, np.sqrt(0.9 * 0.1 / 1000 + 0.25 / 10)
+    np.testing.assert_allclose(found.pair_high[0] - found.pair_difference[0], Z * (1 - w) * both, rtol=1e-9)
+    np.testing.assert_allclose(found.pair_high[1] - found.pair_difference[1], Z * w * both, rtol=1e-9)
+
+
+def test_difference_to_all_samples_by_wilson():
+    """It is that to the other samples, times their share, and so are its ends; Newcombe's figures scaled."""
+    found = compare(recalls([56, 48], [70, 80]), "recall_binary", method="wilson", reference="overall")
+    np.testing.assert_allclose(
+        [found.pair_low[0], found.pair_high[0]], 80 / 150 * np.array([0.0524, 0.3339]), atol=6e-5
+    )
+    np.testing.assert_allclose(
+        [found.pair_low[1], found.pair_high[1]], 70 / 150 * np.array([-0.3339, -0.0524]), atol=6e-5
+    )
+    two = compare(recalls([56, 48], [70, 80]), "recall_binary", method="wilson")
+    np.testing.assert_allclose(found.pair_p_value, two.pair_p_value[0])
+    own, r = 70 / 150, np.array([two.pair_ratio[0], two.pair_ratio_low[0], two.pair_ratio_high[0]])
+    np.testing.assert_allclose(
+        [found.pair_ratio[0], found.pair_ratio_low[0], found.pair_ratio_high[0]], r / (own * r + 1 - own), rtol=1e-10
+    )
+    none = compare(recalls([0, 8], [10, 10]), "recall_binary", method="wilson", reference="overall")
+    assert none.pair_ratio_high[1] == 2.0, "all samples have at least the half of it"
+
+
+@pytest.mark.parametrize("name", ["f1_macro", "mcc", "recall"])
+def test_difference_to_all_samples_by_the_bootstrap(name):
+    """Percentiles of the replicates of a group less those of the sum of all replicates, the same ones."""
+    M = three_groups()
+    found = compare(M, name, method="bootstrap", reference="overall", n_resamples=500, rng=3)
+    drawn = uncertainty.resample(M, n_resamples=500, rng=3)
+    apart = cmfast.metrics.compute(drawn, name) - cmfast.metrics.compute(drawn.sum(0), name)
+    low, high = np.quantile(apart, [0.025, 0.975], axis=1)
+    apart = cmfast.metrics.compute(M, name) - cmfast.metrics.compute(M.sum(0), name)
+    np.testing.assert_allclose(found.pair_difference, apart, atol=1e-14)
+    width = np.abs(high - low)
+    np.testing.assert_allclose(found.pair_low, low, atol=0.03 * width.max())
+    np.testing.assert_allclose(found.pair_high, high, atol=0.03 * width.max())
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_all_samples_as_reference(method):
+    y, guess, group = draw(400)
+    options = {"method": method, "reference": "overall", "n_resamples": 200}
+    found = compare(y, guess, np.array(["a", "b", "c"])[group], "accuracy", **options)
+    assert (found.first, found.second) == ((0, 1, 2), (-1, -1, -1))
+    table = found.to_pandas(of="pairs")
+    assert table["first"].tolist() == ["a", "b", "c"]
+    assert table["second"].tolist() == ["overall"] * 3
+    np.testing.assert_allclose(found.pair_difference, found.estimate - found.overall, atol=1e-14)
+    every = compare(y, guess, group, "accuracy", **options | {"reference": None})
+    assert found.p_value == every.p_value
+    odds = compare(y, guess, group, "equalized_odds", **options)
+    assert odds.pair_difference.shape == (3, 2)
+    single = [compare(y, guess, group, name, **options) for name in ("recall_binary", "fpr_binary")]
+    np.testing.assert_array_equal(odds.pair_low, np.stack([one.pair_low for one in single], -1))
+    M = cmfast.confusion_matrix(y, guess, groups=group)
+    batch = compare(np.stack([M, M[::-1]]), "accuracy", **options | {"method": "wilson"})
+    np.testing.assert_array_equal(batch.pair_high[0], batch.pair_high[1][::-1])
+    one = compare(M[:1], "accuracy", **options)
+    assert one.pair_difference.tolist() == [0.0]
+
+
+def test_a_group_of_this_name_is_the_group():
+    y, guess, group = draw(300)
+    named = np.array(["overall", "b", "c"])[group]
+    found = compare(y, guess, named, "accuracy", reference="overall")
+    assert {found.axes["group"][k] for k in found.second} == {"overall"}
+
+
+def test_an_undefined_group_is_left_out_of_all_samples_as_well():
+    M = recalls([8, 0, 5], [10, 0, 10])
+    for method in METHODS:
+        found = compare(M, "recall_binary", method=method, reference="overall", n_resamples=200)
+        assert np.isnan(found.pair_difference).tolist() == [False, True, False]
+        assert np.isnan(found.pair_p_value).tolist() == [False, True, False]
+        np.testing.assert_allclose(found.pair_difference[[0, 2]], [0.8 - 0.65, 0.5 - 0.65])

@@ -42,7 +42,11 @@ def add_options(parser: Parser) -> None:
     parser.add_argument("--alpha", nargs="+", default=["0.1"], metavar="A", help="error rates; default 0.1")
     parser.add_argument("--method", choices=METHODS, default="aps", help="conformity score; default aps")
     parser.add_argument(
-        "--lam", type=positive_number, default=0.0, metavar="L", help="raps: penalty per rank; default 0"
+        "--lam",
+        type=positive_number,
+        default=0.0,
+        metavar="L",
+        help="raps: penalty per rank, default 0; saps: its weight",
     )
     parser.add_argument(
         "--k-reg", type=whole_number, default=0, metavar="K", help="raps: number of ranks without penalty; default 0"
@@ -64,9 +68,12 @@ def run(args: argparse.Namespace) -> Result:
     """Calibrate and predict; failed if a row holds no probabilities or a label is not a class."""
     alphas = [_parse_alpha(text) for text in args.alpha]
     args.target = check_output(args, (".npz", ".json"), args.input, args.calibration)
-    for option, value in (("--lam", args.lam), ("--k-reg", args.k_reg)):
-        if value and args.method != "raps":
-            misuse(f"{option} belongs to --method raps")
+    if args.lam and args.method not in ("raps", "saps"):
+        misuse("--lam belongs to --method raps or saps")
+    if args.k_reg and args.method != "raps":
+        misuse("--k-reg belongs to --method raps")
+    if args.method == "saps" and not args.lam:
+        misuse("--method saps needs --lam, the weight of a rank, for example 0.1")
     if args.calibration_labels is None and args.labels is None:
         misuse("the calibration needs labels: --calibration-labels, or for tables --labels")
     of_known, calibration, known = _read_rows(args, args.calibration, args.calibration_labels or args.labels)

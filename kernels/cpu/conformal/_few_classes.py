@@ -22,7 +22,7 @@ from cmfast.kernels.cpu._core.vector import (
 )
 from cmfast.kernels.cpu.conformal import _fixed_point
 from cmfast.kernels.cpu.conformal._fixed_point import SCORE_UNIT, WHOLE_UNITS
-from cmfast.kernels.shared.conformal import UNITS
+from cmfast.kernels.shared.conformal import SAPS, UNITS
 
 MOST_TILE_CLASSES = 24
 ROWS_AHEAD = 64  # how many rows ahead of their use probabilities are prefetched
@@ -170,7 +170,25 @@ def score_given_labels(tile, labels, own, rule):
         rank = rank + where(first, one, zero)
     store(tile.before, 0, sum_)
     store(tile.ahead, 0, rank)
+    if rule.method >= SAPS:
+        score_ranks(tile, 1, rule)
+        return
     score_labels(own, tile.draws, tile.before, tile.ahead, rule.penalty, rule.k_reg, tile.scores)
+
+
+@jit(inner=True, borrows=True)
+def score_ranks(tile, count, rule):
+    """Write the SAPS or top-k scores of the first `count` lines from the ranks, for eight rows."""
+    largest = splat(0.0)
+    for j in range(len(tile.shares)):
+        p = load(tile.shares, j)
+        largest = where(p > largest, p, largest)
+    store(tile.before, 0, largest)  # ranks suffice, so that the mass is free to be overwritten
+    for j in range(count):
+        for w in range(WIDTH):
+            tile.scores[j, w] = _fixed_point.score_rank(
+                rule.method, np.int64(tile.ahead[j, w]), tile.before[0, w], tile.draws[0, w], rule.penalty
+            )
 
 
 @jit(inner=True, borrows=True)
@@ -189,7 +207,12 @@ def score_rows_singly(P, rows, draws, penalty, k_reg, out, flags):
 def score_tile(P, draws, rule, tile):
     """Score all labels of eight rows; flag invalid rows."""
     gather_rows(P, draws, tile.rows, tile.shares, tile.draws)
-    if validate_rows(tile.shares, tile.draws, tile.flags):
+    is_much = validate_rows(tile.shares, tile.draws, tile.flags)
+    if rule.method >= SAPS:
+        rank_labels(tile.shares, tile.parts, tile.before, tile.ahead, True)
+        score_ranks(tile, len(tile.shares), rule)
+        return
+    if is_much:
         score_rows_singly(P, tile.rows, tile.draws, rule.penalty, rule.k_reg, tile.scores, tile.flags)
         return
     rank_labels(tile.shares, tile.parts, tile.before, tile.ahead, rule.penalty != 0)

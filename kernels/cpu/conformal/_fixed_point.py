@@ -4,7 +4,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core.bits import add_product
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.shared.conformal import FIRST_FACTOR, MOST_TOTAL, OUTSIDE, SAFE, SECOND_FACTOR, UNITS
+from cmfast.kernels.shared.conformal import FIRST_FACTOR, MOST_TOTAL, OUTSIDE, SAFE, SECOND_FACTOR, TOP_K, UNITS
 
 ONE = 0x3FF0000000000000  # bit pattern of 1.0
 SCORE_UNIT = 2.0**-52
@@ -36,6 +36,32 @@ def score_label(before, ahead, p, u, penalty, k_reg):
     """
     whole = min(before + round_to_units(u * clamp_share(p)), WHOLE_UNITS) + penalty * max(0, ahead + 1 - k_reg)
     return np.float64(whole) * SCORE_UNIT
+
+
+@jit(inner=True, borrows=True)
+def score_rank(method, ahead, largest, u, penalty):
+    """Return the SAPS or top-k score of the label with `ahead` labels before it in a row of this largest probability.
+
+    `u` is the fraction of the label's own step that counts. Scores never decrease along the ranking.
+    """
+    if method == TOP_K:
+        return np.float64(ahead) + u
+    if ahead == 0:
+        return np.float64(round_to_units(u * largest)) * SCORE_UNIT
+    whole = round_to_units(largest) + penalty * (ahead - 1) + np.int64(np.rint(u * np.float64(penalty)))
+    return np.float64(whole) * SCORE_UNIT
+
+
+@jit(inner=True, borrows=True)
+def count_before_label(row, label):
+    """Return the number of labels ranked before `label`, and the largest probability of the row."""
+    p, ahead, largest = clamp_share(row[label]), 0, 0.0
+    for j in range(len(row)):
+        other = clamp_share(row[j])
+        largest = max(largest, other)
+        if other > p or (other == p and j < label):
+            ahead += 1
+    return ahead, largest
 
 
 @jit(inner=True, borrows=True)

@@ -6,6 +6,7 @@ from cmfast.kernels.cpu._core.bits import popcount
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.conformal import _bitsets, _ranking
 from cmfast.kernels.cpu.conformal._fixed_point import (
+    UNLIMITED_UNITS,
     WHOLE_UNITS,
     clamp_share,
     find_largest_units,
@@ -13,8 +14,10 @@ from cmfast.kernels.cpu.conformal._fixed_point import (
     is_share,
     round_to_units,
     score_label,
+    score_rank,
 )
 from cmfast.kernels.cpu.conformal._strided_rows import locate_row
+from cmfast.kernels.shared.conformal import LAC, SAPS
 from cmfast.kernels.status import INVALID, OK
 
 
@@ -72,6 +75,41 @@ def _include_by_label(ranking, filled, q, draw, penalty, k_reg, words):
 
 
 @jit(inner=True, borrows=True)
+def _count_ranks_included(C, limit, largest, draw, rule):
+    """Return how many labels of a row have a SAPS or top-k score of at most `limit`, by bisection over the ranks."""
+    low, high = 0, C
+    while low < high:
+        middle = (low + high) // 2
+        if score_rank(rule.method, middle, largest, draw, rule.penalty) > limit:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@jit(inner=True, borrows=True)
+def _fill_set_by_rank(row, limits, draw, rule, filled, ranking, words):
+    """Set the bits of the labels whose SAPS or top-k score is within their threshold, one for all or by class."""
+    C, largest = len(row), clamp_share(row[find_top_label(row)])
+    if len(limits) == 1:
+        size = _count_ranks_included(C, limits[0], largest, draw, rule)
+        if size == C:
+            _bitsets.set_all_bits(words, C)
+            return
+        for part in range(filled):
+            if ranking.starts[part] < size < ranking.starts[part + 1]:
+                _ranking.sort_bucket(ranking, part)
+        for k in range(size):
+            _bitsets.set_bit(words, ranking.order[k])
+        return
+    for part in range(filled):
+        _ranking.sort_bucket(ranking, part)
+    for k in range(C):
+        if not score_rank(rule.method, k, largest, draw, rule.penalty) > limits[ranking.order[k]]:
+            _bitsets.set_bit(words, ranking.order[k])
+
+
+@jit(inner=True, borrows=True)
 def _find_largest_threshold(limits):
     """Return the largest of some thresholds in units of 2^-52; NaN counts as unlimited."""
     most = find_largest_units(limits[0])
@@ -101,7 +139,9 @@ def fill_sets(rows, r, q, rule, top1, ranking, out):
     C, A, by_label = len(row), q.shape[1], q.shape[3] > 1
     good = is_row(row) and is_share(draw) and 0 <= g < q.shape[2]
     filled = 0
-    if good and not rule.lac:
+    if good and rule.method >= SAPS:
+        filled = _ranking.bucket_labels(row, UNLIMITED_UNITS, 0, 0, ranking)
+    elif good and rule.method != LAC:
         most = _find_largest_threshold(q[b, 0, g])
         for a in range(1, A):
             most = max(most, _find_largest_threshold(q[b, a, g]))
@@ -114,10 +154,12 @@ def fill_sets(rows, r, q, rule, top1, ranking, out):
             continue
         words[:] = 0
         limits = q[b, a, g]
-        if rule.lac:
+        if rule.method == LAC:
             for j in range(C):
                 if not 1.0 - clamp_share(row[j]) > limits[j if by_label else 0]:
                     _bitsets.set_bit(words, j)
+        elif rule.method >= SAPS:
+            _fill_set_by_rank(row, limits, draw, rule, filled, ranking, words)
         elif by_label:
             _include_by_label(ranking, filled, limits, draw, penalty, k_reg, words)
         else:

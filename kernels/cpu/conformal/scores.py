@@ -12,15 +12,17 @@ from cmfast.kernels.cpu.conformal import _few_classes, _label_rank, _ranking
 from cmfast.kernels.cpu.conformal._fixed_point import (
     UNLIMITED_UNITS,
     clamp_share,
+    count_before_label,
     hash_row,
     is_row,
     is_share,
     round_to_units,
     score_label,
+    score_rank,
     sum_before_label,
 )
 from cmfast.kernels.cpu.conformal._strided_rows import adopt_rows, locate_eight_rows, locate_row
-from cmfast.kernels.shared.conformal import ScoreRule, make_draw_keys, make_score_rule
+from cmfast.kernels.shared.conformal import LAC, SAPS, ScoreRule, make_draw_keys, make_score_rule
 from cmfast.kernels.status import INVALID, OK
 
 SECONDS_PER_ADDED_LABEL = 1e-9  # one label requested
@@ -50,6 +52,12 @@ def _score_label_many_classes(rows, rule, out, out_status, start, stop):
         at = locate_row(r, n, step)
         row, label, part = P[at], labels[at], draws[at] if len(draws) else 1.0
         good, whole, ahead = 0 <= label < P.shape[1] and is_share(part), -1, 0
+        if rule.method >= SAPS:
+            good = good and is_row(row)
+            out_status[r] = OK if good else INVALID
+            ahead, largest = count_before_label(row, label) if good else (0, 0.0)
+            out[r] = score_rank(rule.method, ahead, largest, part, rule.penalty) if good else np.nan
+            continue
         if good:
             whole, ahead = _label_rank.sum_before_label(P, at, label)
         if good and whole < 0:
@@ -82,7 +90,7 @@ def _score_label_few_classes(rows, rule, out, out_status, start, stop):
             r, good = first + w, flags[0, w] == 0.0
             out_status[r] = OK if good else INVALID
             out[r] = tile.scores[0, w] if good else np.nan
-            if good and is_much:  # sums may not be exact in float64
+            if good and is_much and rule.method < SAPS:  # sums may not be exact in float64
                 whole, ahead = sum_before_label(P[at[w]], y[at[w]])
                 out[r] = score_label(whole, ahead, P[at[w], y[at[w]]], tile.draws[0, w], rule.penalty, rule.k_reg)
 
@@ -91,7 +99,7 @@ def _score_label_few_classes(rows, rule, out, out_status, start, stop):
 def _score_all_labels(rows, rule, out, out_status, start, stop):
     """Write the scores of all labels of every row, by sorting them by probability."""
     P, _, draws, _, n, step = rows
-    lac, penalty, k_reg = rule
+    method, penalty, k_reg = rule
     C = P.shape[1]
     ranking = _ranking.new_ranking(C)
     for r in range(start, stop):
@@ -99,13 +107,18 @@ def _score_all_labels(rows, rule, out, out_status, start, stop):
         row, part = P[at], draws[at] if len(draws) else 1.0
         good = is_row(row) and is_share(part)
         out_status[r] = OK if good else INVALID
-        if not good or lac:
+        if not good or method == LAC:
             for j in range(C):
                 out[r, j] = 1.0 - clamp_share(row[j]) if good else np.nan
             continue
         whole = 0
-        for bucket in range(_ranking.bucket_labels(row, UNLIMITED_UNITS, penalty, k_reg, ranking)):
+        for bucket in range(_ranking.bucket_labels(row, UNLIMITED_UNITS, 0, 0, ranking)):
             _ranking.sort_bucket(ranking, bucket)
+        if method >= SAPS:
+            largest = ranking.row[ranking.order[0]]
+            for k in range(C):
+                out[r, ranking.order[k]] = score_rank(method, k, largest, part, penalty)
+            continue
         for k in range(C):
             label = ranking.order[k]
             out[r, label] = score_label(whole, k, ranking.row[label], part, penalty, k_reg)
@@ -152,11 +165,11 @@ def scores(P, y, u, *, method, lam, k_reg, num_threads=None):
     """Return the scores of the labels `y`, or of all labels if `y` is None, and the status of every row."""
     rows, rule, shape = adopt_rows(P, labels=y, draws=u), make_score_rule(method, lam, k_reg), P.shape[:-1]
     n, C = math.prod(shape), P.shape[-1]
-    status, few = np.empty(n, np.int8), 0 < C <= _few_classes.MOST_TILE_CLASSES and not rule.lac
+    status, few = np.empty(n, np.int8), 0 < C <= _few_classes.MOST_TILE_CLASSES and rule.method != LAC
     out = np.empty(n if y is not None else (n, C))
     kernel: Any
     args: tuple[Any, ...] = (rows, tuple(rule))
-    if y is not None and rule.lac:
+    if y is not None and rule.method == LAC:
         kernel, args = _score_lac, args[:1]
     elif y is not None:
         kernel = _score_label_few_classes if few else _score_label_many_classes

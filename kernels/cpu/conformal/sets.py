@@ -12,7 +12,7 @@ from cmfast.kernels.cpu.conformal import _bitsets, _few_classes, _ranking, _sing
 from cmfast.kernels.cpu.conformal._many_classes import fill_sets_many_classes
 from cmfast.kernels.cpu.conformal._single_row import SetResults, fill_sets
 from cmfast.kernels.cpu.conformal._strided_rows import ProbabilityRows, adopt_rows, locate_eight_rows
-from cmfast.kernels.shared.conformal import BITS_PER_WORD, ScoreRule, make_score_rule
+from cmfast.kernels.shared.conformal import BITS_PER_WORD, LAC, ScoreRule, make_score_rule
 from cmfast.kernels.status import INVALID, OK
 
 SECONDS_PER_SORTED_LABEL = 3e-9
@@ -116,8 +116,8 @@ def prediction_sets(P, q, u, groups, *, method, lam, k_reg, empty, num_threads=N
     limits = np.ascontiguousarray(np.broadcast_to(q, (*batch, *q.shape[-3:])), np.float64).reshape(size, *q.shape[-3:])
     limits.setflags(write=False)
     sets = np.empty((size * A, n, words), np.int64), np.empty((size * A, n), np.int64), np.empty(size * n, np.int8)
-    few = 0 < C <= _few_classes.MOST_TILE_CLASSES and not rule.lac
-    many = C > _few_classes.MOST_TILE_CLASSES and not rule.lac and q.shape[-1] == 1
+    few = 0 < C <= _few_classes.MOST_TILE_CLASSES and rule.method != LAC
+    many = C > _few_classes.MOST_TILE_CLASSES and rule.method < LAC and q.shape[-1] == 1
     ranking, cutting = (
         (C * SECONDS_PER_COMPARISON, SECONDS_PER_CUT) if few else (SECONDS_PER_SORTED_LABEL, SECONDS_PER_SET)
     )

@@ -15,6 +15,13 @@ __device__ __forceinline__ double score(i64 before, i64 ahead, double p, double 
   return double((sum < whole ? sum : whole) + penalty * (beyond > 0 ? beyond : 0)) * 0x1p-52;
 }
 
+// The SAPS or top-k score of the label with `ahead` labels before it in a row of this largest probability.
+__device__ __forceinline__ double score_rank(int method, i64 ahead, double largest, double u, i64 penalty) {
+  if (method == CM_TOP_K) return double(ahead) + u;
+  if (ahead == 0) return double(units(u * largest)) * 0x1p-52;
+  return double(units(largest) + penalty * (ahead - 1) + i64(rint(u * double(penalty)))) * 0x1p-52;
+}
+
 // Validate rows: probabilities whose sum fits int64, a draw in [0, 1], a group in range.
 template <typename T, int W>
 __global__ void cmfast_scores_rows(const T* __restrict__ P, const double* __restrict__ u,
@@ -42,7 +49,7 @@ __global__ void cmfast_scores_rows(const T* __restrict__ P, const double* __rest
 
 template <typename T, int W>
 __global__ void cmfast_scores_labels(const T* __restrict__ P, const i64* __restrict__ y, const double* __restrict__ u,
-                                     i64 C, i64 n, int lac, i64 penalty, i64 k_reg, double* __restrict__ out,
+                                     i64 C, i64 n, int method, i64 penalty, i64 k_reg, double* __restrict__ out,
                                      signed char* out_status) {
   for (Team<W> team(n); team.more(); team.next()) {
     const i64 r = team.matrix(), label = y[r];
@@ -51,8 +58,10 @@ __global__ void cmfast_scores_labels(const T* __restrict__ P, const i64* __restr
     const bool good = team.mine() && out_status[r] == CM_CONVERGED && label >= 0 && label < C;
     const double p = good ? share(row[label]) : 0.0;
     i64 before = 0, ahead = 0;
-    for (i64 j = team.rank; good && !lac && j < C; j += W) {
+    double largest = 0.0;
+    for (i64 j = team.rank; good && method != CM_LAC && j < C; j += W) {
       const double other = share(row[j]);
+      largest = fmax(largest, other);
       if (other > p || (other == p && j < label)) {
         before += units(other);
         ++ahead;
@@ -60,9 +69,14 @@ __global__ void cmfast_scores_labels(const T* __restrict__ P, const i64* __restr
     }
     before = team_sum<W>(before);
     ahead = team_sum<W>(ahead);
+    if (method >= CM_SAPS) largest = team_reduce<W>(largest, [](double a, double b) { return fmax(a, b); });
     __syncwarp();  // all lanes have read the status, which shuffles do not order
     if (team.mine() && team.rank == 0) {
-      out[r] = !good ? CM_NAN : lac ? 1.0 - p : score(before, ahead, p, u ? u[r] : 1.0, penalty, k_reg);
+      const double draw = u ? u[r] : 1.0;
+      out[r] = !good               ? CM_NAN
+               : method == CM_LAC  ? 1.0 - p
+               : method >= CM_SAPS ? score_rank(method, ahead, largest, draw, penalty)
+                                   : score(before, ahead, p, draw, penalty, k_reg);
       if (!good) out_status[r] = CM_INVALID;
     }
   }
@@ -71,8 +85,8 @@ __global__ void cmfast_scores_labels(const T* __restrict__ P, const i64* __restr
 // Score all labels of all rows by the mass ranked before each; NaN in invalid rows.
 template <typename T>
 __global__ void cmfast_scores_all(const T* __restrict__ P, const double* __restrict__ u,
-                                  const signed char* __restrict__ status, i64 C, i64 n, int lac, i64 penalty, i64 k_reg,
-                                  double* __restrict__ out) {
+                                  const signed char* __restrict__ status, i64 C, i64 n, int method, i64 penalty,
+                                  i64 k_reg, double* __restrict__ out) {
   for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < n * C; k += i64(gridDim.x) * CM_THREADS) {
     const i64 r = k / C, label = k % C;
     const T* row = P + r * C;
@@ -81,19 +95,23 @@ __global__ void cmfast_scores_all(const T* __restrict__ P, const double* __restr
       continue;
     }
     const double p = share(row[label]);
-    if (lac) {
+    if (method == CM_LAC) {
       out[k] = 1.0 - p;
       continue;
     }
     i64 before = 0, ahead = 0;
+    double largest = 0.0;
     for (i64 j = 0; j < C; ++j) {
       const double other = share(row[j]);
+      largest = fmax(largest, other);
       if (other > p || (other == p && j < label)) {
         before += units(other);
         ++ahead;
       }
     }
-    out[k] = score(before, ahead, p, u ? u[r] : 1.0, penalty, k_reg);
+    const double draw = u ? u[r] : 1.0;
+    out[k] = method >= CM_SAPS ? score_rank(method, ahead, largest, draw, penalty)
+                               : score(before, ahead, p, draw, penalty, k_reg);
   }
 }
 

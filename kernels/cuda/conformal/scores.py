@@ -11,7 +11,7 @@ from cmfast.kernels.cuda._core.module import NAMES, Kernel, library
 from cmfast.kernels.shared import conformal
 from cmfast.kernels.shared.conformal import ScoreRule, make_draw_keys, make_score_rule
 
-SHARED = ("SAFE", "MOST_TOTAL", "OUTSIDE", "FIRST_FACTOR", "SECOND_FACTOR")
+SHARED = ("LAC", "SAPS", "TOP_K", "SAFE", "MOST_TOTAL", "OUTSIDE", "FIRST_FACTOR", "SECOND_FACTOR")
 DEFINES = {name: getattr(conformal, name) for name in SHARED}
 
 _TEAMS = tuple(product(("float", "double"), batches.WIDTHS))
