@@ -23,7 +23,7 @@ LEAST_SINGULAR_VALUE = 1e-12  # relative to the largest, of columns of norm 1: b
 MOST_DRIFT = {4: 1e-5, 8: 1e-8}  # by bytes of a weight: relative deviation of a total from `achieved` by rounding alone
 CORRECTIONS = 2  # of the solution of the regression
 FEWEST_UNITS = 6  # for each independent total: with fewer, intervals held the truth in less than 90 % of samples
-BLOCK = 8192  # least records of a block of the factorisation
+BLOCK_RECORDS = 8192  # least records of a block of the factorisation
 
 
 class RakedRecords(NamedTuple):
@@ -96,30 +96,30 @@ def keep_records(
     return RakedRecords(design, own, targets, achieved, axes, importance, batch, frame)
 
 
-def estimate(
-    raked: Any,
-    records: RakedRecords,
-    values: Any,
-    *,
-    kind: str,
-    where: Any,
-    strata: Any,
-    clusters: Any,
-    fpc: Any,
-    confidence_level: float,
-    on_failure: OnFailure,
-) -> Any:
+class EstimateOptions(NamedTuple):
+    """The options of an estimate as the caller gave them."""
+
+    kind: str
+    where: Any
+    strata: Any
+    clusters: Any
+    fpc: Any
+    confidence_level: float
+    on_failure: OnFailure
+
+
+def estimate(raked: Any, records: RakedRecords, values: Any, options: EstimateOptions) -> Any:
     """Return the Interval of a total or mean of `values`, or Intervals by name for a list of columns."""
     from cmfast.uncertainty._results import Intervals
 
-    validate.choice("kind", kind, KINDS)
-    level = validate.share("confidence_level", confidence_level)
-    on_failure = validate.on_failure(on_failure)
-    strata, clusters, where = (
-        _find_column(records, name, x) for name, x in (("strata", strata), ("clusters", clusters), ("where", where))
+    validate.choice("kind", options.kind, KINDS)
+    level = validate.share("confidence_level", options.confidence_level)
+    on_failure = validate.on_failure(options.on_failure)
+    strata, clusters, where, fpc = (
+        _find_column(records, name, getattr(options, name)) for name in ("strata", "clusters", "where", "fpc")
     )
     n = dispatch.shape_of(raked)[-1]
-    units = find_units(n, strata, clusters, _find_column(records, "fpc", fpc))
+    units = find_units(n, strata, clusters, fpc)
     one = isinstance(values, str) or not _are_names(values)
     wanted: dict[str, Any] = {values if isinstance(values, str) else "": values} if one else {x: x for x in values}
     raked, where, *columns = dispatch.adopt(
@@ -136,7 +136,9 @@ def estimate(
         arrays.append(np.asarray(host, np.float64).reshape(*shape, n))
     calibration = Calibration(raked, records)
     found = [
-        calibration.estimate(column, inside, units, kind=kind, level=level, name=_name(name), on_failure=on_failure)
+        calibration.estimate(
+            column, inside, units, kind=options.kind, level=level, name=_name(name), on_failure=on_failure
+        )
         for name, column in zip(wanted, arrays, strict=True)
     ]
     if on_failure != "ignore" and units.factors.any():
@@ -173,7 +175,8 @@ def _find_column(records: RakedRecords, option: str, x: Any) -> Any:
     if not isinstance(x, str):
         return x
     if records.frame is None:
-        validate.refuse(option, "an array, as no table was raked", f"the name {x!r}", TypeError)
+        given = f"str {validate.format_value(x)}; names are those of columns, and no table was raked"
+        validate.refuse(option, "an array", given, TypeError)
     return frames.get_column(records.frame, option, x)
 
 
@@ -241,6 +244,8 @@ def _read_unsampled_shares(
     else:
         fpc = dispatch.adopt_one("fpc", fpc)
         validate.real(fpc=fpc)
+        if adapter(fpc).dtype(fpc).kind == "b":
+            validate.refuse("fpc", wanted, "booleans", TypeError)
         host = np.asarray(adapter(fpc).to_host(fpc), np.float64)
         if host.shape not in ((), of_record.shape):
             validate.refuse("fpc", f"a number, or an array of shape {of_record.shape}", f"shape {host.shape}")
@@ -318,6 +323,9 @@ class Calibration:
         rows = np.where(inside, values.reshape(-1, n), 0.0)
         good = np.asarray(np.isfinite(rows).all(-1))
         rows[~good] = 0.0
+        scale = abs(rows).max(-1, initial=0.0)  # so that squares of large values do not overflow
+        scale[scale == 0.0] = 1.0
+        rows = rows / scale[:, None]
         of_weights, of_values = (
             np.broadcast_to(np.arange(int(np.prod(batch))).reshape(batch), shape).reshape(-1)
             for batch in (self.batch, values.shape[:-1])
@@ -325,35 +333,46 @@ class Calibration:
         estimates, errors = np.full((2, len(of_weights)), np.nan)
         for k in np.unique(of_weights):
             at = np.flatnonzero(of_weights == k)
-            w = self.w[k]
-            if not np.isfinite(w).all():
+            if not np.isfinite(self.w[k]).all():
                 continue
             self._check(int(k))
             used = of_values[at]
-            residuals = self._compute_residuals(int(k), np.concatenate([rows[used], inside[None]]))
-            totals, weight = np.array([row @ w for row in rows[used]]), float(w @ inside)
-            if kind == "mean":
-                with np.errstate(invalid="ignore", divide="ignore"):
-                    totals = totals / weight
-                    linear = w * (residuals[:-1] - totals[:, None] * residuals[-1]) / weight
-            else:
-                linear = w * residuals[:-1]
-            estimates[at], errors[at] = totals, np.sqrt(_compute_variance(linear, units))
+            with np.errstate(all="ignore"):  # a mean over no weight is NaN
+                totals, variances = self._estimate_one(int(k), rows[used], inside, units, kind)
+                estimates[at], errors[at] = totals * scale[used], np.sqrt(variances) * scale[used]
         bad = ~good[of_values]
-        estimates[bad] = errors[bad] = np.nan
-        status = np.where(bad, Status.INVALID, Status.CONVERGED).astype(np.int8).reshape(shape)[()]
+        beyond = ~bad & (np.isinf(estimates) | np.isinf(errors))
+        estimates[bad | beyond] = errors[bad | beyond] = np.nan
+        status = np.where(bad, Status.INVALID, np.where(beyond, Status.RANGE, Status.CONVERGED))
+        status = status.astype(np.int8).reshape(shape)[()]
 
         def describe(index: tuple[int, ...]) -> str:
             """Return a text that names the first bad value of the element at `index`."""
             row = np.broadcast_to(values, (*shape, n))[index]
+            if np.isfinite(row[inside]).all():
+                return "the estimate is beyond the range of float64"
             said = bad_values.describe_first(name, row, ~np.isfinite(row) & inside)
             return f"{said}; pass where= to leave records out"
 
         failures.report(status, on_failure, failed="estimates not computed", describe=describe)
         t = stdtrit(units.degrees, 0.5 + level / 2) if units.degrees else 0.0
         parts = (estimates, estimates - t * errors, estimates + t * errors, errors, np.zeros(len(errors), np.int64))
+        if isinstance(self.like, np.ndarray):
+            return Interval(*(x.reshape(shape)[()] for x in parts))
         like = adapter(self.like)
-        return Interval(*(like.from_host(x.reshape(shape), self.like)[()] for x in parts))
+        return Interval(*(like.from_host(x.reshape(shape), self.like) for x in parts))
+
+    def _estimate_one(
+        self, k: int, rows: np.ndarray, inside: np.ndarray, units: SamplingUnits, kind: str
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the estimates of `rows`, shape (m, n), by the weights of element `k` of the batch, and variances."""
+        w = self.w[k]
+        residuals = self._compute_residuals(k, np.concatenate([rows, inside[None]]))
+        if kind == "total":
+            return np.array([row @ w for row in rows]), _compute_variance(w * residuals[:-1], units)
+        shares = w / (w @ inside)
+        means = np.array([row @ shares for row in rows])
+        return means, _compute_variance(shares * (residuals[:-1] - means[:, None] * residuals[-1]), units)
 
     def _check(self, k: int) -> None:
         """Raise ValueError if the records, or the weights, are not those that were raked."""
@@ -410,7 +429,7 @@ class Regression:
 
         self.A, self.q, self.penalty = A, q, penalty
         n, K = A.shape
-        root, size = np.sqrt(q), max(BLOCK, 4 * K)
+        root, size = np.sqrt(q), max(BLOCK_RECORDS, 4 * K)
         factor: Any = np.diag(np.sqrt(penalty)) if penalty.any() else np.zeros((0, K))
         for start in range(0, n if K else 0, size):
             here = slice(start, start + size)

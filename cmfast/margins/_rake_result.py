@@ -183,8 +183,8 @@ class RakeResult(NamedTuple, Generic[ArrayT]):
             Records of a subpopulation, whose total or mean is wanted. Values of other records may be NaN.
         strata, clusters : array, shape (n,), or str, optional
             Labels of the strata within which the sample was drawn, and of the clusters that were drawn as a whole, such
-            as households or districts; of several stages, the first. Clusters of different strata are different,
-            whatever their labels. Default: records were drawn one by one from everyone.
+            as households or districts; of several stages, the first. Equal labels in two strata are two
+            clusters. Default: records were drawn one by one from everyone.
         fpc : number, array, shape (n,), dict or str, optional
             For the finite population correction: how many units (clusters, else records) each stratum has in the
             population, by record or as a dict by stratum; or, if all are at most 1, the share of them that was sampled.
@@ -222,7 +222,7 @@ class RakeResult(NamedTuple, Generic[ArrayT]):
         within strata, each stratum's variance times the share that was not sampled. Redundant columns change nothing.
         Targets of NaN are left out, and those of finite `importance` shrink the regression as they do the weights.
         The interval is the estimate +- a quantile of Student's t with as many degrees of freedom as there are clusters
-        less strata, of which R's `confint` uses the normal one unless it is told so.
+        less strata; R's `confint` uses the normal distribution unless it is told so.
 
         Design weights and totals must be known without error: the variance is that of the sample alone. The time is
         that of a QR factorisation of the design for each set of design weights; two copies of a block of records and a
@@ -240,7 +240,7 @@ class RakeResult(NamedTuple, Generic[ArrayT]):
 
         Examples
         --------
-        Raked to the sexes of 100 persons, of which twelve were asked:
+        Twelve of 100 persons were asked, and raked to the sexes of all:
 
         >>> import cmfast
         >>> sex = 4 * [0] + 8 * [1]
@@ -252,18 +252,8 @@ class RakeResult(NamedTuple, Generic[ArrayT]):
         records = getattr(self, "_records", None)
         if records is None:
             validate.fail("this result does not know the records that were raked; call estimate of what rake returned")
-        return _estimates.estimate(
-            self.weights,
-            records,
-            values,
-            kind=kind,
-            where=where,
-            strata=strata,
-            clusters=clusters,
-            fpc=fpc,
-            confidence_level=confidence_level,
-            on_failure=on_failure,
-        )
+        options = _estimates.EstimateOptions(kind, where, strata, clusters, fpc, confidence_level, on_failure)
+        return _estimates.estimate(self.weights, records, values, options)
 
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame with the weight of each record."""

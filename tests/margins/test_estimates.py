@@ -268,6 +268,15 @@ def test_bad_values_do_not_harm_neighbours():
         cmfast.rake([AGE, SEX], TARGETS).estimate(values[1, 0], on_failure="raise")
 
 
+@pytest.mark.parametrize("size", [1e-200, 1e200])
+def test_values_of_any_size(size):
+    result = cmfast.rake([AGE, SEX], TARGETS, weights=Q)
+    found, one = result.estimate(size * Y, kind="mean"), result.estimate(Y, kind="mean")
+    assert found.standard_error / size == pytest.approx(one.standard_error, rel=1e-12)
+    with pytest.warns(cmfast.FailureWarning, match="beyond the range of float64"):
+        result.estimate(np.full(N, 1e308))
+
+
 def test_few_units_warn():
     result = cmfast.rake([AGE, SEX], TARGETS, weights=Q)
     few = np.arange(N) % 23
@@ -380,7 +389,10 @@ def test_changed_arrays_are_noticed():
         ({"clusters": np.zeros(N, int)}, "one cluster has no variance; two or more are needed"),
         ({"clusters": [1, 2]}, r"clusters must be of shape \(60,\), a label for each record, got shape \(2,\)"),
         ({"strata": Q}, "strata must be labels"),
-        ({"strata": "region"}, "strata must be an array, as no table was raked, got the name 'region'"),
+        (
+            {"strata": "region"},
+            "strata must be an array, got str 'region'; names are those of columns, and no table was raked",
+        ),
         ({"fpc": 59}, "fpc must be at least 60, the number of sampled units, got 59"),
         ({"fpc": -5.0}, "fpc must be above 0"),
         ({"fpc": np.nan}, "fpc must be above 0"),
@@ -405,7 +417,7 @@ def test_wrong_values():
         result.estimate(Y[:5])
     with pytest.raises(ValueError, match="do not broadcast"):
         cmfast.rake([AGE, SEX], TARGETS, weights=np.stack([Q, Q])).estimate(np.stack([Y, Y, Y]))
-    with pytest.raises(TypeError, match="values must be an array, as no table was raked"):
+    with pytest.raises(TypeError, match="values must be an array, got str 'y'; names"):
         result.estimate("y")
 
 
