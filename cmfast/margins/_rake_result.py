@@ -1,18 +1,15 @@
 """Result type of raking."""
 
 from functools import cache
-from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeVar, overload
+from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
 from cmfast._core import dispatch, result_frames, result_repr, validate
 from cmfast._core.adapters import adapter
-from cmfast._core.annotations import Array, ArrayT, OnFailure
+from cmfast._core.annotations import ArrayT, OnFailure
 from cmfast.kernels.status import Status
 from cmfast.margins import _estimates
-
-if TYPE_CHECKING:
-    from cmfast.uncertainty._results import Interval, Intervals
 
 R = TypeVar("R", bound="RakeResult[Any]")
 EstimateKind = Literal["total", "mean"]
@@ -125,34 +122,6 @@ class RakeResult(NamedTuple, Generic[ArrayT]):
             found: ArrayT = adapter(bare).evaluate(_compute_effective_size, bare)
         return found
 
-    @overload
-    def estimate(
-        self,
-        values: list[str],
-        /,
-        *,
-        kind: EstimateKind = ...,
-        where: Any = ...,
-        strata: Any = ...,
-        clusters: Any = ...,
-        fpc: Any = ...,
-        confidence_level: float = ...,
-        on_failure: OnFailure = ...,
-    ) -> "Intervals": ...
-    @overload
-    def estimate(
-        self,
-        values: Array | str,
-        /,
-        *,
-        kind: EstimateKind = ...,
-        where: Any = ...,
-        strata: Any = ...,
-        clusters: Any = ...,
-        fpc: Any = ...,
-        confidence_level: float = ...,
-        on_failure: OnFailure = ...,
-    ) -> "Interval": ...
     def estimate(
         self,
         values: Any,
