@@ -429,6 +429,8 @@ def test_the_coverage_of_the_page(monkeypatch):
     monkeypatch.setattr(raking_coverage, "STUDIES", 60)
     people = raking_coverage.make_population(np.random.default_rng(20))
     found = raking_coverage.measure(people, raking_coverage.SETTINGS[-1], [0, 0])
-    assert found["raked"] == 60
+    assert 20 < found["raked"] < 60  # some samples miss a region
+    most = [kept[-1]["raked"], *(one["raked"] for one in kept[:-1])]
+    assert f"{2_000 - most[0]} of the 2,000 of six villages, at most {2_000 - min(most[1:])} of" in page
     assert found["held"] < found["held_unaware"]
     assert found["held"] < found["held_jackknife"]
