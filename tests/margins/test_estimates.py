@@ -334,11 +334,7 @@ def test_a_stratum_of_one_that_was_taken_whole():
 
 @pytest.mark.parametrize("library", ["torch", "jax"])
 def test_other_libraries(library):
-    if library == "jax":
-        jax.config.update("jax_enable_x64", True)
-        make = jax.numpy.asarray
-    else:
-        make = torch.asarray
+    make = jax.numpy.asarray if library == "jax" else torch.asarray
     wanted = cmfast.rake(INDICATORS, [*AGES, *SEXES], weights=Q).estimate(Y, clusters=CLUSTERS)
     totals = make(np.array([*AGES, *SEXES]))
     result = cmfast.rake(make(INDICATORS), totals, weights=make(Q))
