@@ -12,10 +12,11 @@ from cmfast._core.progress import make_reporter
 from cmfast._core.usual_options import explain_options
 from cmfast.margins import _explain_rake_failure, _long_tables
 from cmfast.margins._csr_matrix import CsrMatrix, read_csr
+from cmfast.margins._estimates import keep_records
 from cmfast.margins._labels import AxisLabels
 from cmfast.margins._margin_lists import split_margins
 from cmfast.margins._options import validate_importance, validate_values
-from cmfast.margins._rake_result import RakeResult
+from cmfast.margins._rake_result import RakeResult, attach_records
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -206,7 +207,8 @@ def rake(
     validate.choice("method", method, RAKINGS)
     tol = validate.tolerance(tol)
     max_iter = validate.max_iter(max_iter)
-    long, design = None, frames.collect_table(design)
+    long, frame = None, frames.collect_table(design)
+    design = frame
     targets = frames.collect_tables(targets) if frames.is_table(design) else targets
     if _long_tables.are_by_name(design, targets, ARGUMENTS):
         if names is not None:
@@ -261,10 +263,13 @@ def rake(
 
     failed = "sets of weights not found"
     failures.report(result.status, on_failure, failed=failed, describe=describe, limit_is_answer=True)
-    if long is None:
-        return result
-    multipliers, achieved, proof = map(long.select_rows, parts)
-    return result._replace(multipliers=multipliers, achieved=achieved, proof=proof)
+    records = keep_records(
+        rows or design, weights, given, parts[1], axes, p, batch, frame if frames.is_table(frame) else None
+    )
+    if long is not None:
+        multipliers, achieved, proof = map(long.select_rows, parts)
+        result = result._replace(multipliers=multipliers, achieved=achieved, proof=proof)
+    return attach_records(result, records)
 
 
 def _warn_of_proportions(

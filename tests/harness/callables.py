@@ -747,6 +747,15 @@ SPECIAL: dict[str, dict[str, Any]] = {
         "batch": ("targets", "weights"),
         "free": ("method", "bounds", "importance", "names"),  # tests/margins/test_rake.py
     },
+    "RakeResult.estimate": {
+        "of": lambda make: cmfast.rake(make(np.ones((3, 1))), make(np.array([6.0]))).estimate,
+        "arrays": {"values": np.array([4.0, 1.0, 3.0])},
+        "wrong": {
+            "where": ("x", 3, True, [], [0.5], np.ones(3), {}),
+            "fpc": (True, "x", -1, 0, math.nan, math.inf, 1j, [], [1.0], {}, {0: 9}),
+        },
+        "free": ("where", "fpc", "kind"),  # tests/margins/test_estimates.py
+    },
     "balance": {
         "others": {"symmetric": "upper"},
         "wrong": {
