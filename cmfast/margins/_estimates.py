@@ -113,7 +113,7 @@ def estimate(raked: Any, records: RakedRecords, values: Any, options: EstimateOp
     from cmfast.uncertainty._results import Intervals
 
     validate.choice("kind", options.kind, KINDS)
-    level = validate.share("confidence_level", options.confidence_level)
+    level = validate.confidence_level(options.confidence_level)
     on_failure = validate.on_failure(options.on_failure)
     strata, clusters, where, fpc = (
         _find_column(records, name, getattr(options, name)) for name in ("strata", "clusters", "where", "fpc")
