@@ -137,7 +137,7 @@ def _reduce(function: np.ufunc, x: np.ndarray) -> np.ndarray:
     return np.asarray(function.reduce(x, axis=-1, initial=np.nan))
 
 
-class Pairs(NamedTuple):
+class GroupPairs(NamedTuple):
     """Both groups of every pair, arrays of shape (N, E, K, P): values and standard errors, or numbers of samples."""
 
     values: tuple[np.ndarray, np.ndarray]
@@ -193,7 +193,7 @@ def _compute_pairs(
     value, shape = groups.value, groups.value.shape[:2]
     values, errors = ((x[..., first], x[..., second]) for x in (value, groups.error))
     sizes = None if groups.size is None else (groups.size[..., first], groups.size[..., second])
-    both = Pairs(values, errors, sizes, can_have_ratio(value)[..., np.newaxis])
+    both = GroupPairs(values, errors, sizes, can_have_ratio(value)[..., np.newaxis])
     z, root = np.asarray(_group_statistics.find_normal_quantile(confidence_level)), both.compute_roots()
     difference, ratio = values[0] - values[1], np.where(both.has_ratio, values[0] / values[1], np.nan)
     p_value = np.where(np.isnan(root), np.nan, 2.0 * ndtr(-root))

@@ -83,7 +83,7 @@ def _compare_shares(
 
     assert overall.rest is not None
     rest, rest_size = overall.rest
-    both = _group_gaps.Pairs((value, rest), (value, rest), (size, rest_size), positive)
+    both = _group_gaps.GroupPairs((value, rest), (value, rest), (size, rest_size), positive)
     z = np.asarray(_group_statistics.find_normal_quantile(confidence_level))
     own = size / (size + rest_size)
     low, high = ((1.0 - own) * x for x in both.compute_difference_ends(z))
