@@ -266,7 +266,9 @@ class ConfusionCounts(State, Generic[ArrayT], metaclass=_NamesMissing):
     def _warn_of_empty_update(self, y_true: Array, y_pred: Array, ignored: Ignored) -> None:
         """Warn if listed classes, or ignored ones, leave out all of the first samples."""
         axis = self._empty.axis
-        if (axis.source not in LISTED and ignored is None) or not len(y_true):
+        given: Any = y_true
+        is_empty = 0 in given.shape if hasattr(given, "shape") else not len(given)  # some arrays have no length
+        if is_empty or (axis.source not in LISTED and ignored is None):
             return
         if ignored is None:
             sides = {"y_true": y_true, "y_pred": y_pred}
