@@ -15,7 +15,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.nontemporal import stream_row
-from cmfast.kernels.cpu._core.vector import WIDTH, load, splat, sqrt, store, store_row, where
+from cmfast.kernels.cpu._core.vector import WIDTH, load, some, splat, sqrt, store, store_row, where
 from cmfast.kernels.cpu.metrics._derived_tables import (
     CHANCE,
     COL,
@@ -239,62 +239,88 @@ def _reduce_weighted_tau(plan, S, C, value, first, factor, fill):
     return factor - factor * sqrt(square / load(S, value + MEMBERS))
 
 
+@jit(inner=True, borrows=True)
+def _finish_step(plan, row, made, any_bad, sums, at, S, registers, out, first, count):
+    """Replace what is undefined in the result of a step, keep it for later steps and write it if it is a scalar."""
+    rows, params, (memory, starts, _, padded, past) = plan.rows, plan.params, out
+    target, fill = rows[row, 2], params[rows[row, 6], 0]
+    made = where(made != made, fill, made)  # noqa: PLR0124 - NaN alone
+    store(S, registers + target, made)
+    if target < plan.scalars:
+        start = starts[target] + first
+        if any_bad:
+            made = where(load(sums, at + STATUS_LINE) != float(OK), np.nan, made)
+        if count < WIDTH and not padded:
+            store(S, registers + target, made)
+            for w in range(count):
+                memory[0, start + w] = S[registers + target, w]
+        elif past:
+            stream_row(memory, 0, start, made)
+        else:
+            store_row(memory, 0, start, made)
+
+
 @jit(inner=True, inline=True, borrows=True)
 def run_remaining_steps(plan, sums, at, S, C, out, first, count):
     """Run the remaining steps of a plan (reductions, totals, combinations) and write the results of eight matrices.
 
-    Results of the second pass (``_second_pass``) are in `sums` already, in the tile whose first line is `at`.
+    Results of the second pass (``_second_pass``) are in `sums` already, in the tile whose first line is `at`. Steps are
+    sorted by kind: the most frequent kinds have a loop each, since a choice for every step is often mispredicted.
     """
-    rows, params, values, (memory, starts, _, padded, past) = plan.rows, plan.params, plan.values, out
-    registers = TABLES * C + NUMBERS + values * (SINGLE + C)
-    bad = load(sums, at + STATUS_LINE) != float(OK)
-    for row in range(values, len(rows)):
-        step, code, target, a, b = rows[row, 0], rows[row, 1], rows[row, 2], rows[row, 3], rows[row, 4]
-        value, fill = TABLES * C + NUMBERS + rows[row, 5] * (SINGLE + C), params[rows[row, 6], 0]
-        if step == EACH:
-            start = starts[plan.scalars + target] + first * C
-            for k in range(C):
-                for w in range(count):
-                    x = S[value + SINGLE + k, w]
-                    memory[0, start + w * C + k] = fill if np.isnan(x) else x
-            continue
-        if step == REDUCE:
-            if code == MEAN:
-                made = load(S, value + SUM) / load(S, value + MEMBERS)
-            elif code == WEIGHTED:
-                made = load(S, value + WEIGHTED_SUM) / load(S, value + WEIGHT)
-            elif code == PICK:
-                made = load(S, value + SINGLE + a)
-            elif code == MICRO:
-                v = rows[row, 5]
-                beta = params[rows[v, 6], 1]
-                made = _evaluate_pooled_rate(rows[v, 1], beta * beta, S, TABLES * C + POOLED)
-            elif code == ADJUSTED:
-                members = load(S, value + MEMBERS)
-                chance = 1.0 / members
-                adjusted = (load(S, value + SUM) / members - chance) / (1.0 - chance)
-                made = where(members >= 2.0, adjusted, np.nan)
-            elif code == TAU_WEIGHTED:
-                filled = params[rows[rows[row, 5], 6], 0]
-                made = _reduce_weighted_tau(plan, S, C, value, a, params[rows[row, 6], 1], filled)
-            else:
-                made = load(sums, at + AGAIN_LINE + code - MIN)
-        elif step == STEP_TOTAL:
-            made = load(S, TABLES * C + TOTALS + code)
-        elif step == HARMONIC:
-            x, y = load(S, registers + a), load(S, registers + b)
+    rows, params, values, memory, starts = plan.rows, plan.params, plan.values, out[0], out[1]
+    size, tables = SINGLE + C, TABLES * C + NUMBERS
+    registers = tables + values * size
+    any_bad = some(load(sums, at + STATUS_LINE) != float(OK))
+    row, end = values, len(rows)
+    while row < end and rows[row, 0] == EACH:
+        value, fill = tables + rows[row, 5] * size, params[rows[row, 6], 0]
+        start = starts[plan.scalars + rows[row, 2]] + first * C
+        for k in range(C):
+            for w in range(count):
+                x = S[value + SINGLE + k, w]
+                memory[0, start + w * C + k] = fill if np.isnan(x) else x
+        row += 1
+    while row < end and rows[row, 0] == REDUCE and rows[row, 1] == MEAN:
+        value = tables + rows[row, 5] * size
+        made = load(S, value + SUM) / load(S, value + MEMBERS)
+        _finish_step(plan, row, made, any_bad, sums, at, S, registers, out, first, count)
+        row += 1
+    while row < end and rows[row, 0] == REDUCE and rows[row, 1] == WEIGHTED:
+        value = tables + rows[row, 5] * size
+        made = load(S, value + WEIGHTED_SUM) / load(S, value + WEIGHT)
+        _finish_step(plan, row, made, any_bad, sums, at, S, registers, out, first, count)
+        row += 1
+    while row < end and rows[row, 0] == REDUCE:
+        code, a = rows[row, 1], rows[row, 3]
+        value = tables + rows[row, 5] * size
+        if code == PICK:
+            made = load(S, value + SINGLE + a)
+        elif code == MICRO:
+            v = rows[row, 5]
+            beta = params[rows[v, 6], 1]
+            made = _evaluate_pooled_rate(rows[v, 1], beta * beta, S, TABLES * C + POOLED)
+        elif code == ADJUSTED:
+            members = load(S, value + MEMBERS)
+            chance = 1.0 / members
+            adjusted = (load(S, value + SUM) / members - chance) / (1.0 - chance)
+            made = where(members >= 2.0, adjusted, np.nan)
+        elif code == TAU_WEIGHTED:
+            filled = params[rows[rows[row, 5], 6], 0]
+            made = _reduce_weighted_tau(plan, S, C, value, a, params[rows[row, 6], 1], filled)
+        else:
+            made = load(sums, at + AGAIN_LINE + code - MIN)
+        _finish_step(plan, row, made, any_bad, sums, at, S, registers, out, first, count)
+        row += 1
+    while row < end and rows[row, 0] == STEP_TOTAL:
+        made = load(S, TABLES * C + TOTALS + rows[row, 1])
+        _finish_step(plan, row, made, any_bad, sums, at, S, registers, out, first, count)
+        row += 1
+    while row < end:
+        x = load(S, registers + rows[row, 3])
+        if rows[row, 0] == HARMONIC:
+            y = load(S, registers + rows[row, 4])
             made = where((x == 0.0) & (y == 0.0), 0.0, 2.0 * x * y / (x + y))
         else:
-            made = (load(S, registers + a) + 1.0) * 0.5
-        made = where(made != made, fill, made)  # noqa: PLR0124 - NaN alone
-        store(S, registers + target, made)
-        if target < plan.scalars:
-            made, start = where(bad, np.nan, made), starts[target] + first
-            if count < WIDTH and not padded:
-                store(S, registers + target, made)
-                for w in range(count):
-                    memory[0, start + w] = S[registers + target, w]
-            elif past:
-                stream_row(memory, 0, start, made)
-            else:
-                store_row(memory, 0, start, made)
+            made = (x + 1.0) * 0.5
+        _finish_step(plan, row, made, any_bad, sums, at, S, registers, out, first, count)
+        row += 1
