@@ -51,7 +51,7 @@ class Parser(argparse.ArgumentParser):
         return found, rest
 
     def _suggest(self, rest: list[str]) -> str:
-        """Return the end of a message: what to write instead of unknown arguments; "" if nothing is near."""
+        """Return the end of a message: what to write instead of unknown arguments, or ""."""
         known = {name: action for action in self._actions for name in action.option_strings if name.startswith("--")}
         wrong = next((text.partition("=")[0] for text in rest if text.startswith("--")), "")
         if not wrong:

@@ -285,7 +285,7 @@ def test_help_is_a_command_too(run):
     status, out, _ = run("help", "report")
     assert status == 0
     assert "usage: cmfast report" in out
-    assert_exits_with_error(run("help", "reprot"), "did you mean 'report'?")
+    assert_exits_with_error(run("help", "reportt"), "did you mean 'report'?")
 
 
 @pytest.mark.usefixtures("example")

@@ -157,7 +157,6 @@ PHRASES_KEPT = {
 } | {
     (file, "deal"): "the public method CellCounts.deal"
     for file in (
-        "CHANGELOG.md",
         "cmfast/geometry/_cell_counts.py",
         "cmfast/geometry/_cell_partition.py",
         "cmfast/geometry/_cells.py",

@@ -205,7 +205,7 @@ HINTS = {
     "Posterior": {"samples": "it is called draws"},
     "Roc": {"auc": r"metrics.roc_auc\(y_true, y_score\)"},
     "HtmlReport": {"to_html": "it is called html"},
-    "RakeResult": {"shape": "weights is the array", "weigths": "did you mean 'weights'"},
+    "RakeResult": {"shape": "weights is the array", "weightss": "did you mean 'weights'"},
 }
 
 
