@@ -23,7 +23,8 @@ OTHERWISE = {
     "confusion_matrix", "contingency.learning_path", "metrics.multilabel", "metrics.threshold_matrices", "metrics.roc",
     "metrics.precision_recall", "metrics.roc_auc", "metrics.average_precision", "metrics.least_cost",
     "conformal.scores", "conformal.prediction_sets", "conformal.score_histogram", "ipf_nd", "ipf_cells", "rake",
-    "balance", "support_nd", "round_to_margins", "uncertainty.auc_covariance", "uncertainty.compare_groups",
+    "RakeResult.estimate", "balance", "support_nd", "round_to_margins", "uncertainty.auc_covariance",
+    "uncertainty.compare_groups",
 }  # fmt: skip
 BATCHES = [
     name for name, entry in ENTRIES.items() if entry.batch and name not in OTHERWISE and "Display" not in name

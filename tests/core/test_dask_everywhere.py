@@ -33,6 +33,7 @@ REFUSED = {
     "support_nd": "tables and targets that belong together by their axes",
     "round_to_margins": "tables whose margins are rounded together",
     "rake": "all records at once",
+    "RakeResult.estimate": "all records at once",
     "balance": "all pixels at once",
     "width_curve": "grids that follow from each other",
     "Grid": TABLE,

@@ -52,8 +52,11 @@ def collect_table(x: Any) -> Any:
     base = _table_class(x)
     if base is not None and base.__name__ == "LazyFrame":
         return x.collect()
-    of_columns = type(x).__module__.partition(".")[0] in ("pandas", "polars", "pyarrow")  # columns are streams, too
-    is_stream = hasattr(type(x), "__arrow_c_stream__") and (not of_columns or type(x).__name__ == "RecordBatchReader")
+    library, name = type(x).__module__.partition(".")[0], type(x).__name__
+    of_columns = (
+        library in ("pandas", "polars", "pyarrow") or name == "DataArray"
+    )  # columns and arrays are streams, too
+    is_stream = hasattr(type(x), "__arrow_c_stream__") and (not of_columns or name == "RecordBatchReader")
     if not is_stream:
         return x
     import pyarrow as pa
