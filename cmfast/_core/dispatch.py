@@ -9,6 +9,7 @@ import numpy as np
 
 from cmfast._core import axis_names, caller, failures
 from cmfast._core.adapters import KNOWN, adapter, read_only
+from cmfast.kernels.loading import find_loaded_module
 
 # Options that set the size of a result, and how NumPy's ValueError begins for a size beyond the address space.
 SIZES = ("n_classes", "n_groups", "n_resamples")
@@ -185,6 +186,20 @@ def check_agreement(**arrays: Any) -> None:
             raise ValueError(caller.prefix_name(str(error))) from None
         if doubt is not None:
             failures.warn_diagnostic(doubt)
+
+
+def check_row_order(**arrays: Any) -> Any:
+    """Raise ValueError if Series and DataFrames of pandas, of one row for each record, have one index in two orders.
+
+    Anything else is skipped: it is matched by position. Returns one of the Series, or None.
+    """
+    pd = find_loaded_module("pandas")
+    if pd is None:
+        return None
+    columns = {name: x.iloc[:, 0] if isinstance(x, pd.DataFrame) and x.shape[1] else x for name, x in arrays.items()}
+    found = {name: x for name, x in columns.items() if isinstance(x, pd.Series)}
+    check_agreement(**found)
+    return next(iter(found.values()), None)
 
 
 def library_name(array: Any) -> str:

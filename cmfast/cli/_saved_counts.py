@@ -114,8 +114,10 @@ def _group_parts(facts: dict[str, Any]) -> dict[str, Any]:
 
 def _axis(labels: list[Any]) -> dict[str, Any]:
     """Return a JSON-like axis of labels."""
-    kind = next((name for name, kind in KINDS if all(isinstance(label, kind) for label in labels)), "strings")
-    return {"from": "found", "kind": kind, "labels": labels}
+    kinds = (*KINDS, ("strings", str))
+    kind = next((name for name, kind in kinds if all(isinstance(label, kind) for label in labels)), None)
+    is_sorted = kind is None or labels == sorted(labels)  # another order was given, as by --order
+    return {"from": "found" if is_sorted else "labels", "kind": kind or "strings", "labels": labels}
 
 
 def _array(values: Any) -> dict[str, Any]:

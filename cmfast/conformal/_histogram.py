@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from cmfast._core import dispatch, lazy, result_frames, result_repr, validate
+from cmfast._core import dispatch, failures, lazy, result_frames, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
 from cmfast._core.usual_options import explain_options
@@ -59,7 +59,8 @@ class ScoreHistogram(BatchedCounts):
         -------
         array of float64, shape (..., A)
             Never below the exact threshold of the scores, and at most one bin above it, so sets never cover less.
-            Infinity if there are too few scores, or if it is beyond the grid. Library and device of the counts.
+            Infinity if there are too few scores, or, with a warning, if it is beyond the grid. Library and device of
+            the counts.
 
         Raises
         ------
@@ -81,13 +82,21 @@ class ScoreHistogram(BatchedCounts):
         alphas = parse_alphas(alpha)
         host = adapter(self.counts).to_host(self.counts)
         running = np.cumsum(host.reshape(-1, self.bins + 1), -1)
-        out = np.full((len(running), len(alphas)), np.inf)
+        out, beyond = np.full((len(running), len(alphas)), np.inf), 0
         for b, row in enumerate(running):
             n = int(row[-1])
             for a, one in enumerate(alphas):
-                at = int(np.searchsorted(row, quantile_rank(n, *one.as_integer_ratio())))
+                rank = int(quantile_rank(n, *one.as_integer_ratio()))
+                at = int(np.searchsorted(row, rank))
                 if at < self.bins:
                     out[b, a] = (at + 1) * (self.top / self.bins)
+                elif rank <= n:
+                    beyond = n - int(row[-2])
+        if beyond:
+            failures.warn_diagnostic(
+                f"a threshold is beyond the grid and infinite, as {beyond} scores are above top={self.top:g}; count "
+                "scores with a larger top="
+            )
         counts = adapter(self.counts).unwrap(self.counts)
         return adapter(counts).send(out.reshape(*host.shape[:-1], len(alphas)), counts)
 

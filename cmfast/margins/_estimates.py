@@ -43,8 +43,8 @@ class RakedRecords(NamedTuple):
         Penalty weight of each margin, or column.
     batch : tuple of int
         Shape of the batch.
-    frame : table, or None
-        The table that holds the records.
+    frame : table, Series or None
+        The table that holds the records, or else a Series of pandas with their index.
     """
 
     design: Any
@@ -93,6 +93,8 @@ def keep_records(
     if not all(adapter(x).has_values(x) for x in arrays):
         return None
     own = None if weights is None else np.array(adapter(weights).to_host(weights), np.float64)
+    if hasattr(frame, "iloc"):  # so that rows that are sorted in place later stay as they were raked
+        frame = frame.copy(deep=False)
     return RakedRecords(design, own, targets, achieved, axes, importance, batch, frame)
 
 
@@ -118,6 +120,8 @@ def estimate(raked: Any, records: RakedRecords, values: Any, options: EstimateOp
     strata, clusters, where, fpc = (
         _find_column(records, name, getattr(options, name)) for name in ("strata", "clusters", "where", "fpc")
     )
+    for_records = {name: getattr(options, name) for name in ("where", "strata", "clusters", "fpc")}
+    dispatch.check_row_order(design=records.frame, values=values, **for_records)
     n = dispatch.shape_of(raked)[-1]
     units = find_units(n, strata, clusters, fpc)
     one = isinstance(values, str) or not _are_names(values)
@@ -129,6 +133,8 @@ def estimate(raked: Any, records: RakedRecords, values: Any, options: EstimateOp
         **{_name(name): _find_column(records, "values", x) for name, x in wanted.items()},
     )
     inside = None if where is None else _read_mask(where, n)
+    if on_failure != "ignore" and inside is not None:
+        _warn_of_small_domain(len(np.unique(units.of_record[inside])), "records" if clusters is None else "clusters")
     arrays = []
     for name, column in zip(wanted, columns, strict=True):
         shape = validate.vectors(_name(name), column, n)
@@ -160,6 +166,16 @@ def _warn_of_few_units(n_units: int, n_totals: int, what: str) -> None:
         )
 
 
+def _warn_of_small_domain(n_units: int, what: str) -> None:
+    """Warn if so few units hold records of a subpopulation that its intervals are too short."""
+    if n_units < FEWEST_UNITS:
+        failures.warn_diagnostic(
+            f"intervals are too short: where= selects so few {what}: {n_units}, of {FEWEST_UNITS} that are needed"
+            if n_units
+            else "where= selects no record, so that totals are 0 and means NaN"
+        )
+
+
 def _are_names(values: Any) -> bool:
     """Return whether `values` is a list of names of columns."""
     return isinstance(values, list | tuple) and len(values) > 0 and all(isinstance(x, str) for x in values)
@@ -174,7 +190,7 @@ def _find_column(records: RakedRecords, option: str, x: Any) -> Any:
     """Return the column of the raked table that `x` names; `x` itself if it is no name."""
     if not isinstance(x, str):
         return x
-    if records.frame is None:
+    if not frames.is_table(records.frame):
         given = f"str {validate.format_value(x)}; names are those of columns, and no table was raked"
         validate.refuse(option, "an array", given, TypeError)
     return frames.get_column(records.frame, option, x)
@@ -248,11 +264,13 @@ def _read_unsampled_shares(
             validate.refuse("fpc", wanted, "booleans", TypeError)
         host = np.asarray(adapter(fpc).to_host(fpc), np.float64)
         if host.shape not in ((), of_record.shape):
-            validate.refuse("fpc", f"a number, or an array of shape {of_record.shape}", f"shape {host.shape}")
+            wanted = f"a number, or an array of shape {of_record.shape}{', or a dict by stratum' if stratified else ''}"
+            validate.refuse("fpc", wanted, f"shape {host.shape}")
+        if not ((host > 0.0) & np.isfinite(host)).all():
+            validate.refuse("fpc", f"above 0 and finite: {wanted}", validate.format_value(host.tolist()))
         each = np.broadcast_to(host, of_record.shape)
         given = np.ones(len(names))
-        given[of_record] = np.where(each > 0.0, each, -1.0)
-        each = given[of_record] if not (each > 0.0).all() else each
+        given[of_record] = each
         wrong = np.flatnonzero(each != given[of_record])
         if len(wrong):
             at = f"{each[wrong[0]]:g} and {given[of_record[wrong[0]]]:g} in stratum {names[of_record[wrong[0]]]}"

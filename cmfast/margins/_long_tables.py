@@ -76,6 +76,7 @@ def read_long_table(values: Any, frame: Any, margins: Any, called: Arguments) ->
     """
     frames.library_name(called.frame, frame)
     own, others = values, frames.column_names(frame)
+    dispatch.check_row_order(**{called.frame: frame, called.values: values})
     if isinstance(values, str):
         own = frames.get_column(frame, called.values, values)
         others.remove(values)

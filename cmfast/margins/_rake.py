@@ -210,6 +210,7 @@ def rake(
     long, frame = None, frames.collect_table(design)
     design = frame
     targets = frames.collect_tables(targets) if frames.is_table(design) else targets
+    rows_of = _check_row_order(design, weights, bounds)
     if _long_tables.are_by_name(design, targets, ARGUMENTS):
         if names is not None:
             validate.refuse("names", "None if targets names columns", validate.format_value(names))
@@ -264,12 +265,22 @@ def rake(
     failed = "sets of weights not found"
     failures.report(result.status, on_failure, failed=failed, describe=describe, limit_is_answer=True)
     records = keep_records(
-        rows or design, weights, given, parts[1], axes, p, batch, frame if frames.is_table(frame) else None
+        rows or design, weights, given, parts[1], axes, p, batch, frame if frames.is_table(frame) else rows_of
     )
     if long is not None:
         multipliers, achieved, proof = map(long.select_rows, parts)
         result = result._replace(multipliers=multipliers, achieved=achieved, proof=proof)
     return attach_records(result, records)
+
+
+def _check_row_order(design: Any, weights: Any, bounds: Any) -> Any:
+    """Raise ValueError if Series for each record have one index in two orders; return one of them, or None."""
+    columns = list(design) if isinstance(design, list | tuple) else [design]
+    arrays = {"design" if len(columns) == 1 else f"design[{k}]": x for k, x in enumerate(columns)}
+    sides = bounds if isinstance(bounds, list | tuple) and len(bounds) == 2 else ()
+    others = {"weights": weights, **{f"bounds[{k}]": x for k, x in enumerate(sides)}}
+    arrays |= {name: x for name, x in others.items() if len(np.shape(x)) == 1}  # a row of more is one of the batch
+    return dispatch.check_row_order(**arrays)
 
 
 def _warn_of_proportions(

@@ -173,15 +173,16 @@ class RakeResult(NamedTuple, Generic[ArrayT]):
         Raises
         ------
         TypeError, ValueError
-            Shapes that do not agree; a column that is not there; a stratum with one unit; records that were changed in
-            place since they were raked. Also for a result that was not returned by :func:`rake` itself, such as a
-            changed copy: it does not know its records.
+            Shapes that do not agree; Series with the index of the records in another order; a column that is not there;
+            a stratum with one unit; a design or weights that were changed in place since. Also for a result that was
+            not returned by :func:`rake` itself, such as a changed copy: it does not know its records.
 
         Warns
         -----
         DiagnosticWarning
             Fewer than six sampled units (clusters, else records) for each independent total: intervals held the truth
-            in less than 90 % of samples of docs/raking_coverage.py. Never if `on_failure` is "ignore".
+            in less than 90 % of samples of docs/raking_coverage.py. Fewer than six with records of `where`. Never if
+            `on_failure` is "ignore".
 
         Notes
         -----

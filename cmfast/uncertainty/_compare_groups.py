@@ -405,6 +405,10 @@ def _measure_metrics(M: Any, names: tuple[str, ...], request: _GroupRequest, *, 
         return np.moveaxis(host, -1, 1) if per_class else host[:, np.newaxis]
 
     bad = np.asarray(own.to_host(status)) != 0
+    if bad.any():  # so that sums over groups leave them out
+        kept = np.array(own.to_host(M))
+        kept[bad] = 0
+        M = own.send(kept, M)
     draws = _draw(M, names, layout, request) if request.method == "bootstrap" else None
     together = _Together(M, names, layout, request, move_classes) if request.to_all else None
     values, known = evaluate(M, request.undefined), evaluate(M, "nan")
@@ -414,7 +418,7 @@ def _measure_metrics(M: Any, names: tuple[str, ...], request: _GroupRequest, *, 
         form = find_form(name)
         per_class = form is not None and form.per_class
         is_known = move_classes(~np.isnan(known[k]), per_class=per_class) > 0.0
-        estimate = move_classes(values[k], per_class=per_class)
+        estimate = np.where(bad[:, np.newaxis], np.nan, move_classes(values[k], per_class=per_class))
         found.append(
             _Measured(
                 estimate=estimate,

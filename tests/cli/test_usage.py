@@ -344,3 +344,16 @@ def test_arrays_of_counts_are_merged_and_read(run):
     assert_exits_with_error(run("metrics", "wrong.npz"), "is compressed")
     np.savez("wrong.npz", matrix=[[1]], labels=np.array([0x110000], "<u4").view("<U1"))
     assert_exits_with_error(run("metrics", "wrong.npz"), "letters that Unicode does not have")
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".json", ".csv"])
+def test_counts_in_an_order_of_your_own_are_read_again(run, suffix):
+    Path("t.csv").write_text("label,new\nwolf,dog\ndog,dog\nfox,wolf\n")
+    counts = f"own{suffix}"
+    columns = ("--true", "label", "--pred", "new")
+    assert run("confusion", "t.csv", *columns, "--order", "wolf", "fox", "dog", "-o", counts)[0] == 0
+    status, out, _ = run("metrics", counts, "--only", "accuracy", "--json")
+    assert (status, json.loads(out)["metrics"]["accuracy"]) == (0, 1 / 3)
+    status, out, _ = run("merge", counts, counts)
+    assert status == 0
+    assert out.splitlines()[0].split()[-3:] == ["wolf", "fox", "dog"]

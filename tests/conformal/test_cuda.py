@@ -24,7 +24,7 @@ def chain(P, y, u, on, **rule):
     own = conformal.prediction_sets(rows, by_class, u=draws, empty="top1", **rule)
     found = [s, q, sets.packed, sets.mask, sets.coverage(labels), counts.n, counts.G, counts.correlation()]
     found += [covered.V, covered.rates(), counts.sum(0).G, by_class, own.sizes]
-    found.append(conformal.score_histogram(s).threshold(0.1))
+    found.append(conformal.score_histogram(s, top=301.0).threshold(0.1))
     return tuple(x if isinstance(x, np.ndarray) else x.get() for x in found)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from conformal_peers import import_torchcp
 
+import cmfast
 from cmfast import conformal
 
 UNIT = Fraction(1, 2**52)
@@ -202,3 +203,13 @@ def test_torchcp_calibrates_the_first_rank_of_saps_by_another_rule(torchcp):
     others = (first + 1) % 5
     theirs = rules["saps"](True)(torch.from_numpy(P), torch.from_numpy(others)).numpy()
     np.testing.assert_allclose(conformal.scores(P, others, u=u, **RULES[0]), theirs, rtol=0, atol=1e-14)
+
+
+def test_a_grid_that_ends_below_the_scores_is_said():
+    P = np.random.default_rng(0).dirichlet(np.ones(9), 300)
+    own = conformal.scores(P, np.arange(300) % 9, method="top_k")
+    with pytest.warns(cmfast.DiagnosticWarning, match=r"beyond the grid and infinite, as \d+ scores are above top=1"):
+        assert np.isinf(conformal.score_histogram(own, bins=100).threshold(0.1)).all()
+    exact = conformal.threshold(own, 0.1)
+    assert exact <= conformal.score_histogram(own, bins=90, top=9).threshold(0.1) <= exact + 0.1
+    assert np.isinf(conformal.score_histogram(own[:3], bins=90, top=9).threshold(0.1)).all()

@@ -430,3 +430,68 @@ def test_the_coverage_of_the_page(monkeypatch):
     assert f"{2_000 - most[0]} of the 2,000 of six villages, at most {2_000 - min(most[1:])} of" in page
     assert found["held"] < found["held_unaware"]
     assert found["held"] < found["held_jackknife"]
+
+
+def make_people():
+    """Return records with an index in no order, and the totals of a column."""
+    draw = np.random.default_rng(5)
+    index = draw.permutation(120)
+    frame = pd.DataFrame({"age": draw.integers(0, 3, 120), "spend": draw.normal(3, 1, 120)}, index=index)
+    return frame, {"age": {0: 300.0, 1: 250.0, 2: 250.0}}
+
+
+def test_series_in_another_order_are_refused():
+    people, totals = make_people()
+    w = pd.Series(1.0, people.index)
+    same = r"must have the same index, .* got one index in two orders"
+    with pytest.raises(ValueError, match=rf"^rake: design and weights {same}"):
+        cmfast.rake(people, totals, weights=w.sort_index())
+    with pytest.raises(ValueError, match=rf"^rake: design\[0\] and design\[1\] {same}"):
+        cmfast.rake([people.age, people.age.sort_index()], [(0, [300.0, 250, 250]), (1, [300.0, 250, 250])])
+    with pytest.raises(ValueError, match=rf"^rake: design and bounds\[1\] {same}"):
+        cmfast.rake(people, totals, weights=w, method="logit", bounds=(0.0, 99 * w.sort_index()))
+    with pytest.raises(ValueError, match=rf"^ipf_cells: coords and values {same}"):
+        cmfast.ipf_cells(w.sort_index(), people[["age"]], [pd.DataFrame({"age": [0], "x": [1.0]})])
+    named = cmfast.rake(people, totals, weights=w)
+    listed = cmfast.rake([people.age], [(0, [300.0, 250, 250])], weights=w)
+    for result in (named, listed):
+        for options in ({"where": people.age == 0}, {"strata": people.age}, {"clusters": people.age}):
+            (name, column) = next(iter(options.items()))
+            with pytest.raises(ValueError, match=rf"^RakeResult\.estimate: design and {name} {same}"):
+                result.estimate(np.ones(120), **{name: column.sort_index()})
+        with pytest.raises(ValueError, match=rf"^RakeResult\.estimate: design and values {same}"):
+            result.estimate(people.spend.sort_index())
+        assert result.estimate(people.spend) == result.estimate(people.spend.to_numpy())
+
+
+def test_a_table_that_is_sorted_later_stays_as_it_was_raked():
+    people, totals = make_people()
+    result = cmfast.rake(people, totals)
+    before = result.estimate("spend", kind="mean")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # pandas 3 advises against what users do
+        people.sort_values("spend", inplace=True)
+    assert result.estimate("spend", kind="mean") == before
+
+
+def test_subpopulations_of_few_units_warn():
+    people, totals = make_people()
+    result = cmfast.rake(people, totals)
+    with pytest.warns(cmfast.DiagnosticWarning, match="where= selects so few records: 1, of 6"):
+        result.estimate("spend", where=np.arange(120) == 3)
+    with pytest.warns(cmfast.DiagnosticWarning, match="where= selects no record, so that totals are 0"):
+        assert result.estimate("spend", where=np.zeros(120, bool)).estimate == 0.0
+    result.estimate("spend", where=np.arange(120) < 60)
+
+
+@pytest.mark.parametrize(
+    ("fpc", "message"),
+    [
+        (np.nan, r"fpc must be above 0 and finite: .*, got nan"),
+        ([1.0, 2.0], r"an array of shape \(120,\), got shape \(2,\)"),
+    ],
+)
+def test_what_came_as_a_correction_is_said(fpc, message):
+    people, totals = make_people()
+    with pytest.raises(ValueError, match=message):
+        cmfast.rake(people, totals).estimate("spend", fpc=fpc)

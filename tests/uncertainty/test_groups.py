@@ -556,3 +556,16 @@ def test_an_undefined_group_is_left_out_of_all_samples_as_well():
         assert np.isnan(found.pair_difference).tolist() == [False, True, False]
         assert np.isnan(found.pair_p_value).tolist() == [False, True, False]
         np.testing.assert_allclose(found.pair_difference[[0, 2]], [0.8 - 0.65, 0.5 - 0.65])
+
+
+@pytest.mark.parametrize("value", [-50.0, np.nan, np.inf, 0.5])
+@pytest.mark.parametrize("method", ["wilson", "delta", "bootstrap"])
+def test_a_group_that_is_left_out_is_in_no_sum(value, method):
+    M = np.random.default_rng(3).integers(5, 50, (3, 2, 2)).astype(float)
+    M[2, 0, 0] = value
+    options = {"method": method, "n_resamples": 99, "reference": "overall", "on_failure": "ignore"}
+    found = uncertainty.compare_groups(M, "accuracy", **options)
+    alone = uncertainty.compare_groups(M[:2], "accuracy", **options)
+    assert found.overall == alone.overall
+    np.testing.assert_array_equal(found.pair_difference, [*alone.pair_difference, np.nan])
+    np.testing.assert_allclose(found.pair_low, [*alone.pair_low, np.nan], rtol=1e-12)
