@@ -162,6 +162,10 @@ def test_a_closed_stderr_is_no_error(monkeypatch, stream):
     assert not failed
 
 
+# Ops of what a method belongs to, which the harness makes first.
+MADE_BEFORE = {"RakeResult.estimate": {"rake"}}
+
+
 @pytest.mark.filterwarnings("ignore::cmfast.DiagnosticWarning")
 @pytest.mark.parametrize("name", [name for name, entry in ENTRIES.items() if entry.arrays])
 def test_what_a_function_needs_is_what_it_calls(name, monkeypatch):
@@ -169,7 +173,7 @@ def test_what_a_function_needs_is_what_it_calls(name, monkeypatch):
     honest = _numpy.ADAPTER.call
     monkeypatch.setattr(_numpy.ADAPTER, "call", lambda op, *rest: called.add(op) or honest(op, *rest))
     call(ENTRIES[name])
-    if called:
+    if called - MADE_BEFORE.get(name, set()):
         assert set(compile_notices.list_ops(name)) & called, called
 
 

@@ -240,9 +240,10 @@ def _reduce_weighted_tau(plan, S, C, value, first, factor, fill):
 
 
 @jit(inner=True, borrows=True)
-def _finish_step(plan, row, made, any_bad, sums, at, S, registers, out, first, count):
+def _finish_step(plan, row, made, tile, out, first, count):
     """Replace what is undefined in the result of a step, keep it for later steps and write it if it is a scalar."""
     rows, params, (memory, starts, _, padded, past) = plan.rows, plan.params, out
+    sums, at, S, registers, any_bad = tile
     target, fill = rows[row, 2], params[rows[row, 6], 0]
     made = where(made != made, fill, made)  # noqa: PLR0124 - NaN alone
     store(S, registers + target, made)
@@ -270,7 +271,7 @@ def run_remaining_steps(plan, sums, at, S, C, out, first, count):
     rows, params, values, memory, starts = plan.rows, plan.params, plan.values, out[0], out[1]
     size, tables = SINGLE + C, TABLES * C + NUMBERS
     registers = tables + values * size
-    any_bad = some(load(sums, at + STATUS_LINE) != float(OK))
+    tile = sums, at, S, registers, some(load(sums, at + STATUS_LINE) != float(OK))
     row, end = values, len(rows)
     while row < end and rows[row, 0] == EACH:
         value, fill = tables + rows[row, 5] * size, params[rows[row, 6], 0]
@@ -283,12 +284,12 @@ def run_remaining_steps(plan, sums, at, S, C, out, first, count):
     while row < end and rows[row, 0] == REDUCE and rows[row, 1] == MEAN:
         value = tables + rows[row, 5] * size
         made = load(S, value + SUM) / load(S, value + MEMBERS)
-        _finish_step(plan, row, made, any_bad, sums, at, S, registers, out, first, count)
+        _finish_step(plan, row, made, tile, out, first, count)
         row += 1
     while row < end and rows[row, 0] == REDUCE and rows[row, 1] == WEIGHTED:
         value = tables + rows[row, 5] * size
         made = load(S, value + WEIGHTED_SUM) / load(S, value + WEIGHT)
-        _finish_step(plan, row, made, any_bad, sums, at, S, registers, out, first, count)
+        _finish_step(plan, row, made, tile, out, first, count)
         row += 1
     while row < end and rows[row, 0] == REDUCE:
         code, a = rows[row, 1], rows[row, 3]
@@ -309,11 +310,11 @@ def run_remaining_steps(plan, sums, at, S, C, out, first, count):
             made = _reduce_weighted_tau(plan, S, C, value, a, params[rows[row, 6], 1], filled)
         else:
             made = load(sums, at + AGAIN_LINE + code - MIN)
-        _finish_step(plan, row, made, any_bad, sums, at, S, registers, out, first, count)
+        _finish_step(plan, row, made, tile, out, first, count)
         row += 1
     while row < end and rows[row, 0] == STEP_TOTAL:
         made = load(S, TABLES * C + TOTALS + rows[row, 1])
-        _finish_step(plan, row, made, any_bad, sums, at, S, registers, out, first, count)
+        _finish_step(plan, row, made, tile, out, first, count)
         row += 1
     while row < end:
         x = load(S, registers + rows[row, 3])
@@ -322,5 +323,5 @@ def run_remaining_steps(plan, sums, at, S, C, out, first, count):
             made = where((x == 0.0) & (y == 0.0), 0.0, 2.0 * x * y / (x + y))
         else:
             made = (x + 1.0) * 0.5
-        _finish_step(plan, row, made, any_bad, sums, at, S, registers, out, first, count)
+        _finish_step(plan, row, made, tile, out, first, count)
         row += 1
