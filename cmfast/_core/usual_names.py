@@ -1,6 +1,6 @@
 """Explain names that a module does not have: what users of other libraries type, or a name nearby."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from cmfast._core import validate
 
@@ -217,6 +217,8 @@ def make_missing_of_result_error(result: object, name: str) -> AttributeError:
     if name.startswith("_"):  # protocols that other libraries look for
         return AttributeError(f"{owner} has no attribute {name!r}", name=name)
     known = {one for one in (*dir(type(result)), *getattr(result, "__dict__", ())) if not one.startswith("_")}
+    if isinstance(result, Mapping):
+        known -= set(dir(Mapping))  # methods of every dict, as values(), are no attributes of a result
     cure = _suggest_attribute(name, known)
     if name.endswith("_") and type(result).__name__.endswith("Display"):
         cure = "plot() draws the display and sets it"

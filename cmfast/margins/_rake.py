@@ -275,11 +275,12 @@ def rake(
 
 def _check_row_order(design: Any, weights: Any, bounds: Any) -> Any:
     """Raise ValueError if Series for each record have one index in two orders; return one of them, or None."""
-    columns = list(design) if isinstance(design, list | tuple) else [design]
-    arrays = {"design" if len(columns) == 1 else f"design[{k}]": x for k, x in enumerate(columns)}
+    arrays = {"design": design}
+    if isinstance(design, list | tuple) and len(design) and hasattr(design[0], "iloc"):  # others may be many records
+        arrays = {f"design[{k}]": x for k, x in enumerate(design)}
     sides = bounds if isinstance(bounds, list | tuple) and len(bounds) == 2 else ()
     others = {"weights": weights, **{f"bounds[{k}]": x for k, x in enumerate(sides)}}
-    arrays |= {name: x for name, x in others.items() if len(np.shape(x)) == 1}  # a row of more is one of the batch
+    arrays |= {name: x for name, x in others.items() if getattr(x, "ndim", 0) == 1}  # rows of others are a batch
     return dispatch.check_row_order(**arrays)
 
 

@@ -154,9 +154,8 @@ def _draw_matrices(
     shape = dispatch.shape_of(M)[:-1]
     validate.real(missed=missed)
     if missed is not None and dispatch.shape_of(missed) != shape:
-        given = f"shape {dispatch.shape_of(missed)}"
-        if given == "shape ()":
-            given = "a number; the number of replicates is n_resamples="
+        of = dispatch.shape_of(missed)
+        given = f"shape {of}" if of else "a number; the number of replicates is n_resamples="
         validate.refuse("missed", f"of shape {shape}, one entry per class", given)
     replicates, status = dispatch.call("resample", M, missed, numbers=numbers, num_threads=num_threads, **options)
     why = partial(explain_failure, M, missed, options["scheme"])

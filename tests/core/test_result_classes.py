@@ -218,6 +218,11 @@ def test_an_attribute_of_another_library_says_what_to_use(name):
         assert not hasattr(found, attribute)
 
 
+def test_a_method_is_not_called_an_array():
+    with pytest.raises(AttributeError, match=r"^'Intervals' object has no attribute 'T'$"):
+        _ = made("Intervals").T
+
+
 @pytest.mark.parametrize("name", MAKERS)
 def test_an_attribute_that_means_nothing_is_only_missing(name):
     with pytest.raises(AttributeError, match=r"^'\w+' object has no attribute 'qxz'$"):

@@ -558,8 +558,13 @@ def test_a_first_update_that_counts_nothing_is_said_once(counts, labels, options
 
 def test_a_first_update_that_counts_something_is_silent():
     made = cmfast.ConfusionCounts(labels=["a", "b"])
-    made.update(np.array(["a", "x"]), np.array(["b", "x"]))
-    made.update(np.array([], str), np.array([], str))
-    cmfast.ConfusionCounts(n_classes=2).update([0, 1], [1, 1], ignore_index=0).update([0], [1], ignore_index=0)
-    cmfast.ConfusionCounts(labels=["a"], other=True).update(np.array(["a", "x"]), np.array(["b", "x"]))
-    cmfast.ConfusionCounts(labels=["a"]).update(np.array([], str), np.array([], str))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        made.update(np.array(["a", "x"]), np.array(["b", "x"]))
+        made.update(np.array([], str), np.array([], str))
+        ids = cmfast.ConfusionCounts(n_classes=2).update([0, 1], [1, 1], ignore_index=0)
+        ids.update([0], [1], ignore_index=0)
+        rest = cmfast.ConfusionCounts(labels=["a"], other=True).update(np.array(["a", "x"]), np.array(["b", "x"]))
+        none = cmfast.ConfusionCounts(labels=["a"]).update(np.array([], str), np.array([], str))
+    assert caught == []
+    assert [one.n_samples for one in (made, ids, rest, none)] == [1, 1, 2, 0]
