@@ -44,7 +44,11 @@ class RakedRecords(NamedTuple):
     batch : tuple of int
         Shape of the batch.
     frame : table, Series or None
-        The table that holds the records, or else a Series of pandas with their index.
+        The table that holds the records, as it was raked, or else a Series of pandas with their index.
+    table : table, Series or None
+        The same object that the caller holds, and may have changed since.
+    columns : tuple of str
+        Columns of the table that were raked.
     """
 
     design: Any
@@ -55,6 +59,8 @@ class RakedRecords(NamedTuple):
     importance: list[float] | None
     batch: tuple[int, ...]
     frame: Any
+    table: Any
+    columns: tuple[str, ...]
 
 
 class SamplingUnits(NamedTuple):
@@ -86,16 +92,17 @@ def keep_records(
     axes: tuple[tuple[int, ...], ...] | None,
     importance: list[float] | None,
     batch: tuple[int, ...],
-    frame: Any,
+    table: Any,
+    columns: tuple[str, ...],
 ) -> RakedRecords | None:
     """Return what estimates need, with a copy of the weights; None while a transformation traces the arrays."""
     arrays = [x for x in (weights, *targets, *([] if isinstance(design, CsrMatrix) else [design])) if x is not None]
     if not all(adapter(x).has_values(x) for x in arrays):
         return None
     own = None if weights is None else np.array(adapter(weights).to_host(weights), np.float64)
-    if hasattr(frame, "iloc"):  # so that rows that are sorted in place later stay as they were raked
-        frame = frame.copy(deep=False)
-    return RakedRecords(design, own, targets, achieved, axes, importance, batch, frame)
+    # A copy of DataFrames, so that rows that are sorted in place later are found as they were raked.
+    frame = table.copy(deep=False) if hasattr(table, "iloc") else table
+    return RakedRecords(design, own, targets, achieved, axes, importance, batch, frame, table, columns)
 
 
 class EstimateOptions(NamedTuple):
@@ -117,6 +124,7 @@ def estimate(raked: Any, records: RakedRecords, values: Any, options: EstimateOp
     validate.choice("kind", options.kind, KINDS)
     level = validate.confidence_level(options.confidence_level)
     on_failure = validate.on_failure(options.on_failure)
+    records = records._replace(frame=_read_table(records))
     strata, clusters, where, fpc = (
         _find_column(records, name, getattr(options, name)) for name in ("strata", "clusters", "where", "fpc")
     )
@@ -184,6 +192,17 @@ def _are_names(values: Any) -> bool:
 def _name(name: str) -> str:
     """Return the name of an array of values for messages."""
     return f"values {name}" if name else "values"
+
+
+def _read_table(records: RakedRecords) -> Any:
+    """Return the table that was raked, with columns added since; as it was raked if its rows are others now."""
+    kept, table = records.frame, records.table
+    if not (frames.is_table(kept) and hasattr(kept, "iloc")):
+        return kept
+    same = table.index.equals(kept.index) and all(
+        name in table.columns and table[name].equals(kept[name]) for name in records.columns
+    )
+    return table if same else kept
 
 
 def _find_column(records: RakedRecords, option: str, x: Any) -> Any:

@@ -264,9 +264,8 @@ def rake(
 
     failed = "sets of weights not found"
     failures.report(result.status, on_failure, failed=failed, describe=describe, limit_is_answer=True)
-    records = keep_records(
-        rows or design, weights, given, parts[1], axes, p, batch, frame if frames.is_table(frame) else rows_of
-    )
+    table = frame if frames.is_table(frame) else rows_of
+    records = keep_records(rows or design, weights, given, parts[1], axes, p, batch, table, words.columns)
     if long is not None:
         multipliers, achieved, proof = map(long.select_rows, parts)
         result = result._replace(multipliers=multipliers, achieved=achieved, proof=proof)

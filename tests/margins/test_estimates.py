@@ -474,6 +474,30 @@ def test_a_table_that_is_sorted_later_stays_as_it_was_raked():
     assert result.estimate("spend", kind="mean") == before
 
 
+def test_columns_that_are_added_to_a_raked_table_are_found_and_changed_ones_are_new():
+    people, totals = make_people()
+    result = cmfast.rake(people, totals)
+    people["twice"] = 2.0 * people.spend
+    before = result.estimate("spend").estimate
+    assert result.estimate("twice").estimate == 2.0 * before
+    people["spend"] = people.spend / 2.0
+    assert result.estimate("spend").estimate == before / 2.0
+
+
+@pytest.mark.parametrize("ignore_index", [False, True])
+def test_columns_that_are_added_after_the_rows_were_sorted_are_unknown(ignore_index):
+    people, totals = make_people()
+    result = cmfast.rake(people, totals)
+    before = result.estimate("spend")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        people.sort_values("spend", inplace=True, ignore_index=ignore_index)
+    people["twice"] = 2.0 * people.spend
+    assert result.estimate("spend") == before
+    with pytest.raises(ValueError, match=r"values must be one of the columns .*, got 'twice'"):
+        result.estimate("twice")
+
+
 def test_subpopulations_of_few_units_warn():
     people, totals = make_people()
     result = cmfast.rake(people, totals)
