@@ -130,6 +130,8 @@ _OF_ONE_TABLE = (
 USUAL_ARGUMENTS = {
     "uncertainty.compare_many": 'it takes a dict of pairs: compare_many({("a", "b"): paired_counts(y_true, a, b)}, '
     "names)",
+    "metrics.compute": "it takes a confusion matrix and names of metrics; from labels, metrics.from_labels(y_true, "
+    "y_pred, names) computes them",
     "uncertainty.bowker": _OF_ONE_TABLE,
     "uncertainty.stuart_maxwell": _OF_ONE_TABLE,
     "bi_normalize": "it scales one matrix or a batch: numpy.stack([a, b]) is a batch of two, and "
