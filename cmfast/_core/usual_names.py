@@ -22,6 +22,9 @@ METRICS = {
     "specificity_score": "specificity",
     "geometric_mean_score": "geometric_mean",
     "hamming_loss": "zero_one_loss",
+    "dice": "f1",
+    "dice_score": "f1",
+    "iou": "jaccard",
 }
 # Metrics of scores: the name elsewhere, and what to do.
 OF_SCORES = dict.fromkeys(
@@ -111,6 +114,11 @@ COEFFICIENTS = {
     "conger": "conger_kappa",
     "light": "light_kappa",
     "lights_kappa": "light_kappa",
+}
+USUAL_NAMES |= {
+    name: f'cmfast.agreement.compute(ratings, "{own}") computes it'
+    for name, own in (COEFFICIENTS | {own: own for own in COEFFICIENTS.values()}).items()
+    if name not in ("alpha", "light", "scott")
 }
 KAPPAS = ("kappa", "kappas", "cohen", "cohen_kappa", "cohens_kappa", "cohen_kappa_score", "weighted_kappa")
 # Attributes of counts: the names elsewhere and what to do.
