@@ -19,6 +19,10 @@ COLUMN_NAMES = (  # accepted names of table columns: row, column, value
     ("count", "value", "values", "counts"),
 )
 RESOLUTIONS = "resolutions/"
+PARTS = (  # of a group that are read or written; None is the group
+    None, "pixels", "pixels/bin1_id", "pixels/bin2_id", "pixels/count", "bins", "bins/start",
+    "chroms", "chroms/name", "indexes", "indexes/chrom_offset",
+)  # fmt: skip
 HDF5_BYTES = 1 << 20  # bytes of HDF5 metadata per column
 READ_PIXELS = 1 << 24  # pixels read at a time
 KNOWN = ".cool, .mcool, .hic, .npz, .csv, .tsv, .parquet, .arrow, .feather"
@@ -69,7 +73,18 @@ def _get_cool_group(path: Path, file: Any, group: str) -> Any:
         raise FileError(path, f"has no map in {'its root' if group == '/' else repr(group)}{there}")
     if str(found.attrs.get("storage-mode", "symmetric-upper")) != "symmetric-upper":
         raise FileError(path, "holds a map that is not symmetric, which has no weights")
+    for name in PARTS:
+        _check_is_own(path, file, found if name is None else found.get(name))
     return found
+
+
+def _check_is_own(path: Path, file: Any, part: Any) -> None:
+    """Raise FileError if a part of a cool file is a link to another file, which could be any file of the user."""
+    if part is None:
+        return
+    is_elsewhere = part.file.filename != file.filename
+    if is_elsewhere or (hasattr(part, "is_virtual") and (part.is_virtual or part.external)):
+        raise FileError(path, f"has {part.name} in another file, which is neither read nor written")
 
 
 def _read_cool(path: Path, group: str, tick: Callable[[int, int], object]) -> PixelMap:
@@ -80,7 +95,7 @@ def _read_cool(path: Path, group: str, tick: Callable[[int, int], object]) -> Pi
         pixels, number = found["pixels"], len(found["pixels"]["count"])
         parts: list[np.ndarray] = []
         for name in ("bin1_id", "bin2_id", "count"):
-            column = np.empty(number, pixels[name].dtype)
+            column = _make_column(path, number, pixels[name].dtype)
             for start in range(0, number, READ_PIXELS):
                 column[start : start + READ_PIXELS] = pixels[name][start : start + READ_PIXELS]
                 tick((len(parts) * number + min(start + READ_PIXELS, number)) // 3, number)
@@ -89,6 +104,14 @@ def _read_cool(path: Path, group: str, tick: Callable[[int, int], object]) -> Pi
         offsets = [int(k) for k in found["indexes"]["chrom_offset"][:]]
         rows, columns, values = parts
         return PixelMap(rows, columns, values, len(found["bins"]["start"]), names, offsets)
+
+
+def _make_column(path: Path, number: int, dtype: np.dtype) -> np.ndarray:
+    """Return an uninitialised column of pixels."""
+    try:
+        return np.empty(number, dtype)
+    except MemoryError:
+        raise FileError(path, f"says that it has {number:,} pixels, more than fit into memory") from None
 
 
 def _read_hic(path: Path, resolution: int | None) -> PixelMap:

@@ -7,9 +7,10 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
@@ -24,6 +25,7 @@ LEAST_SORTED_SPAN = 1 << 16  # range from which unique integers are found by sor
 PARQUET_BUFFER = 1 << 20  # bytes of a column read at a time; a row group may be the whole file
 TEXTS = (".csv", ".tsv", ".txt")
 DELIMITERS = ",;\t"
+MOST_LINE_BYTES = 1 << 26  # of text
 MOST_FIRST_LINE = 1 << 20  # bytes of the first line that tell the delimiter
 PARQUET = (".parquet", ".pq")
 IPC = (".arrow", ".feather", ".ipc")
@@ -67,6 +69,8 @@ def _load_npy(path: Path) -> np.ndarray:
     except ValueError as error:
         if "mmap" in str(error) and "greater than file size" in str(error):
             raise FileError(path, "the file is shorter than its header says; was it copied whole?") from error
+        if "Header info length" in str(error) or "nested" in str(error):
+            raise FileError(path, "has a damaged header") from error
         if "object" in str(error) or "pickle" in str(error).lower():
             raise FileError(path, "holds Python objects, not numbers; cmfast never unpickles") from error
         if "empty" not in str(error):
@@ -314,7 +318,7 @@ def _read_rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str], int
     reader: Any = None
     try:
         with path.open("rb") as raw:
-            lines = (line.decode("utf-8-sig" if k == 0 else "utf-8") for k, line in enumerate(raw))
+            lines = _decode_lines(path, raw)
             # Strict: otherwise an unclosed quote would turn the rest of the file into one label.
             reader = csv.reader(lines, delimiter=delimiter, strict=True)
             for row in reader:
@@ -325,6 +329,14 @@ def _read_rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str], int
         raise FileError(path, f"line {reader.line_num}: {error}") from error
     except OSError as error:
         raise FileError(path, describe_os_error(error)) from error
+
+
+def _decode_lines(path: Path, raw: BinaryIO) -> Iterator[str]:
+    """Yield the lines of a text; refuse one that is too long, as a file without line breaks is."""
+    for k, line in enumerate(iter(partial(raw.readline, MOST_LINE_BYTES), b"")):
+        if len(line) == MOST_LINE_BYTES:
+            raise FileError(path, f"line {k + 1} is longer than {MOST_LINE_BYTES >> 20} MB")
+        yield line.decode("utf-8-sig" if k == 0 else "utf-8")
 
 
 def _delimiter(path: Path) -> str:

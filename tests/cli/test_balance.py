@@ -197,6 +197,52 @@ def test_wrong_use_and_files_that_are_none(files, capsys):
     assert_exits_with_error(run(capsys, "square.cool"), "holds a map that is not symmetric")
 
 
+@pytest.mark.parametrize("linked", ["/", "bins", "bins/start", "pixels", "pixels/count", "chroms/name", "indexes"])
+def test_links_to_other_files_are_neither_read_nor_written(linked, files, capsys):
+    before = (files / "map.cool").read_bytes()
+    with h5py.File("evil.cool", "w") as file:
+        group = file.create_group("resolutions/1000")
+        if linked == "/":
+            del file["resolutions/1000"]
+            file["resolutions/1000"] = h5py.ExternalLink("map.cool", "/")
+        else:
+            write_cool(group)
+            del group[linked]
+            group[linked] = h5py.ExternalLink("map.cool", linked)
+    for options in ([], ["-o", "out.cool"], ["-o", "evil.cool", "--force"]):
+        said = run(capsys, "evil.cool::resolutions/1000", *options)
+        assert_exits_with_error(said, "in another file, which is neither read nor written")
+    assert (files / "map.cool").read_bytes() == before
+    assert not (files / "out.cool").exists()
+
+
+@pytest.mark.parametrize("kind", ["raw", "virtual"])
+def test_pixels_stored_in_other_files_are_not_read(kind, files, capsys):
+    (files / "secret").write_bytes(bytes(range(200)))
+    with h5py.File("evil.cool", "w") as file:
+        write_cool(file)
+        number = len(file["pixels/count"])
+        del file["pixels/count"]
+        if kind == "raw":
+            file.create_dataset("pixels/count", (number,), np.int8, external=[("secret", 0, number)])
+        else:
+            layout = h5py.VirtualLayout((number,), np.int32)
+            layout[:] = h5py.VirtualSource("map.cool", "pixels/count", (number,))
+            file.create_virtual_dataset("pixels/count", layout)
+    assert_exits_with_error(run(capsys, "evil.cool"), "has /pixels/count in another file")
+
+
+def test_more_pixels_than_memory_holds_are_said(files, capsys):
+    with h5py.File("large.cool", "w") as file:
+        write_cool(file)
+        del file["pixels/bin1_id"], file["pixels/count"]
+        for name in ("bin1_id", "count"):
+            file.create_dataset(f"pixels/{name}", (2**60,), np.int32, chunks=(1 << 20,))
+    assert_exits_with_error(
+        run(capsys, "large.cool"), "has 1,152,921,504,606,846,976 pixels, more than fit into memory"
+    )
+
+
 def test_hic_files_are_read(files, capsys):
     if find_spec("hictkpy") is None:  # which is not to be imported here: it warns whenever a process forks
         pytest.skip("hictkpy is not installed")

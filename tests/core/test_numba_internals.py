@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from processes import python
 
 import cmfast
 from cmfast.kernels.cpu._core import compiler_passes, jit, numba_internals
@@ -247,3 +248,20 @@ def test_the_runtime_is_set_up_by_itself():
     """jit.py: ``rtsys.initialize`` registers the allocation symbols before cached code is loaded."""
     numba_internals.rtsys.initialize(numba.core.registry.cpu_target.target_context)
     assert plain(lambda n: np.empty(n).size)(3) == 3
+
+
+@pytest.mark.processes
+def test_a_numba_that_lacks_a_part_says_which_ones_were_tested(tmp_path):
+    program = """
+import numba.core.ssa
+del numba.core.ssa.reconstruct_ssa
+import cmfast
+try:
+    cmfast.bi_normalize([[2.0, 1.0], [1.0, 2.0]])
+except ImportError as error:
+    print(error)
+"""
+    said = python("-c", program, cwd=tmp_path)
+    assert said.startswith(f"cmfast was tested with Numba 0.61 to 0.68, and Numba {numba.__version__} lacks what it")
+    assert "reconstruct_ssa" in said
+    assert "pip install 'numba<=0.68.99'" in said

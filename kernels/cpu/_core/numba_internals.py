@@ -15,24 +15,34 @@ Cache, switches and notices of compilation (jit, machine_code)
 """
 
 import numba  # noqa: TID251
-from numba import _dynfunc  # noqa: TID251
-from numba.core import cgutils, codegen, config, event, transforms, types  # noqa: TID251
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile  # noqa: TID251
-from numba.core.codegen import JITCodeLibrary  # noqa: TID251
-from numba.core.compiler import CompilerBase, CompileResult, DefaultPassBuilder  # noqa: TID251
-from numba.core.compiler_machinery import register_pass  # noqa: TID251
-from numba.core.ir_utils import build_definitions  # noqa: TID251
-from numba.core.runtime import rtsys  # noqa: TID251
-from numba.core.ssa import reconstruct_ssa  # noqa: TID251
-from numba.core.typed_passes import NativeLowering, PreLowerStripPhis  # noqa: TID251
-from numba.core.typing.templates import (  # noqa: TID251
-    AbstractTemplate,
-    ConcreteTemplate,
-    infer_global,
-    signature,
-)
-from numba.core.untyped_passes import IRProcessing, ReconstructSSA  # noqa: TID251
-from numba.extending import lower_builtin, models, register_model  # noqa: TID251
+
+TESTED = ("0.61", "0.68")  # first and last series
+
+try:
+    from numba import _dynfunc  # noqa: TID251
+    from numba.core import cgutils, codegen, config, event, transforms, types  # noqa: TID251
+    from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile  # noqa: TID251
+    from numba.core.codegen import JITCodeLibrary  # noqa: TID251
+    from numba.core.compiler import CompilerBase, CompileResult, DefaultPassBuilder  # noqa: TID251
+    from numba.core.compiler_machinery import register_pass  # noqa: TID251
+    from numba.core.ir_utils import build_definitions  # noqa: TID251
+    from numba.core.runtime import rtsys  # noqa: TID251
+    from numba.core.ssa import reconstruct_ssa  # noqa: TID251
+    from numba.core.typed_passes import NativeLowering, PreLowerStripPhis  # noqa: TID251
+    from numba.core.typing.templates import (  # noqa: TID251
+        AbstractTemplate,
+        ConcreteTemplate,
+        infer_global,
+        signature,
+    )
+    from numba.core.untyped_passes import IRProcessing, ReconstructSSA  # noqa: TID251
+    from numba.extending import lower_builtin, models, register_model  # noqa: TID251
+except ImportError as error:  # of a release that moved something
+    msg = (
+        f"cmfast was tested with Numba {TESTED[0]} to {TESTED[1]}, and Numba {numba.__version__} lacks what it uses "
+        f"({error}); install an earlier one, as by pip install 'numba<={TESTED[1]}.99'"
+    )
+    raise ImportError(msg) from error
 
 __all__ = [
     "AbstractTemplate",
