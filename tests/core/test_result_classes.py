@@ -192,9 +192,32 @@ def test_what_has_no_matrix_says_so():
 
 HINTS = {
     "Comparison": {"pvalue": "it is called p_value", "confidence_interval": "its ends are low and high"},
-    "McNemar": {"pvalue": "it is called p_value", "df": "it is called degrees"},
-    "Interval": {"conf_int": "its ends are low and high", "stderr": "it is called standard_error"},
-    "ComparisonsByMetric": {"to_csv": r"to_pandas\(\).to_csv\(path\) writes"},
+    "McNemar": {
+        "pvalue": "it is called p_value",
+        "df": "it is called degrees",
+        "conf_int": r"the test has no interval; uncertainty.compare\(y_true, y_a, y_b, \"accuracy\"\) computes one",
+        "round": r"to_pandas\(\).round\(3\)",
+    },
+    "GroupComparison": {
+        "confidence_interval": "difference_low and difference_high are .* of the difference, low and high those of each",
+        "statistic": "difference is the largest minus the smallest value, pair_difference the difference of each pair",
+        "stat": "difference is the largest",
+    },
+    "GroupComparisonsByMetric": {"p_value": r"each result has its own, as in result\['recall'\].p_value$"},
+    "Interval": {
+        "conf_int": "its ends are low and high",
+        "stderr": "it is called standard_error",
+        "round": r"to_pandas\(\).round\(3\) is a rounded table$",
+    },
+    "Intervals": {
+        "confidence_interval": r"of each result, as of result\['recall'\], its ends are low and high$",
+        "low": r"each result has its own, as in result\['recall'\].low$",
+        "round": r"to_pandas\(\).round\(3\) is a rounded table$",
+    },
+    "ComparisonsByMetric": {
+        "to_csv": r"to_pandas\(\).to_csv\(path\) writes",
+        "pvalue": r"of each result, as of result\['mcc'\], it is called p_value$",
+    },
     "ScalingResult": {
         "T": "matrix is the array",
         "values": "matrix is the array",
@@ -219,8 +242,17 @@ def test_an_attribute_of_another_library_says_what_to_use(name):
 
 
 def test_a_method_is_not_called_an_array():
-    with pytest.raises(AttributeError, match=r"^'Intervals' object has no attribute 'T'$"):
+    with pytest.raises(AttributeError, match=r"'T'; of each result, as of result\['recall'\], estimate is the array$"):
         _ = made("Intervals").T
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_methods_of_tuples_are_never_proposed(name):
+    found = made(name)
+    for attribute in ("counts", "coun", "indx"):
+        with pytest.raises(AttributeError) as error:
+            getattr(found, attribute)
+        assert not any(text in str(error.value) for text in ("'count'", "'index'")), error.value
 
 
 @pytest.mark.parametrize("name", MAKERS)
