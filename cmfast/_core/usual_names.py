@@ -181,7 +181,7 @@ _CURES = {
     "those of each group",
     "only_first": 'the test has no interval; uncertainty.compare(y_true, y_a, y_b, "accuracy") computes one of the '
     "difference",
-    "pair_difference": "difference is the largest minus the smallest value, pair_difference the difference of each pair",
+    "pair_difference": "difference is the largest minus the smallest value, pair_difference that of each pair",
     "status": "cmfast.Status(result.status).name says how it ended",
     "to_pandas": "to_pandas() is a table",
     "plot": "plot() draws it, and matplotlib.pyplot.savefig(path) then saves it",

@@ -11,9 +11,8 @@ from cmfast._core.adapters import adapter
 from cmfast._core.annotations import AreaMethod, Array, Ignored, IntervalMethod, Label, OnFailure, Undefined
 from cmfast._core.lazy import accept_dask_arrays
 from cmfast._core.usual_options import explain_options
-from cmfast.kernels.shared.metrics import Total
 from cmfast.metrics import _evaluate, _plan
-from cmfast.metrics._catalogue import GROUPS, Form, find_form
+from cmfast.metrics._catalogue import GROUPS, find_form
 from cmfast.metrics._margins import margins
 from cmfast.uncertainty import _area_influences, _clusters, _multilabel, _normalized_cells
 from cmfast.uncertainty._areas import accept_scores, compute_interval

@@ -199,8 +199,8 @@ HINTS = {
         "round": r"to_pandas\(\).round\(3\)",
     },
     "GroupComparison": {
-        "confidence_interval": "difference_low and difference_high are .* of the difference, low and high those of each",
-        "statistic": "difference is the largest minus the smallest value, pair_difference the difference of each pair",
+        "confidence_interval": "difference_low and difference_high are .* of the difference, low and high those of",
+        "statistic": "difference is the largest minus the smallest value, pair_difference that of each pair",
         "stat": "difference is the largest",
     },
     "GroupComparisonsByMetric": {"p_value": r"each result has its own, as in result\['recall'\].p_value$"},

@@ -143,7 +143,12 @@ def test_undefined_replicates_are_counted():
 @pytest.mark.parametrize(
     ("M", "name", "method", "match"),
     [
-        ([[28, 1], [1, 30]], "mcc", "bca", 'intervals of mcc by bca .* fewer than 4 samples .*; use method="posterior"$'),
+        (
+            [[28, 1], [1, 30]],
+            "mcc",
+            "bca",
+            'intervals of mcc by bca .* fewer than 4 samples .*; use method="posterior"$',
+        ),
         ([[28, 2], [2, 28]], "accuracy", "normal", "too few samples"),
         ([[40, 9], [1, 2]], "balanced_accuracy", "percentile", "balanced_accuracy by percentile"),
         ([[40, 9], [1, 2]], ["recall", "precision"], "bca", "recall and 1 other metric by bca"),
