@@ -155,3 +155,13 @@ def test_counts_have_no_samples_to_ignore():
     ):
         with pytest.raises(ValueError, match="ignore_index must be None unless labels are given"):
             call()
+
+
+def test_a_stream_that_was_read_before_warns():
+    reader = pa.table(COLUMNS).to_reader()
+    assert cmfast.confusion_matrix(reader, **SIDES).sum() == len(FRAME)
+    with pytest.warns(cmfast.DiagnosticWarning, match=r"^confusion_matrix: the RecordBatchReader has no rows left, as"):
+        assert not cmfast.confusion_matrix(reader, **SIDES).size
+    assert not cmfast.confusion_matrix(
+        pa.table(COLUMNS).slice(0, 0), **SIDES
+    ).size  # a table without rows is no mistake
