@@ -266,7 +266,7 @@ def test_a_method_is_not_called_an_array():
 @pytest.mark.parametrize("name", MAKERS)
 def test_methods_of_tuples_are_never_proposed(name):
     found = made(name)
-    for attribute in ("counts", "coun", "indx"):
+    for attribute in ("counts", "coun", "inde"):
         with pytest.raises(AttributeError) as error:
             getattr(found, attribute)
         assert not any(text in str(error.value) for text in ("'count'", "'index'")), error.value
