@@ -165,3 +165,19 @@ def test_a_stream_that_was_read_before_warns():
     assert not cmfast.confusion_matrix(
         pa.table(COLUMNS).slice(0, 0), **SIDES
     ).size  # a table without rows is no mistake
+
+
+@pytest.mark.parametrize("library", TABLES)
+@pytest.mark.parametrize("function", [metrics.roc_auc, metrics.average_precision])
+def test_areas_take_columns_of_a_table(library, function):
+    score = np.linspace(0, 1, len(FRAME)).tolist()
+    columns = COLUMNS | {"ill": [label == "a" for label in COLUMNS["label"]], "score": score, "w": [1, 2] * 50}
+    columns = {name: values[: len(FRAME)] for name, values in columns.items()}
+    make = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "lazy": pl.LazyFrame, "arrow": pa.table}
+    table = make.get(library, pa.table)(columns)
+    table = table.to_reader() if library == "stream" else table
+    arrays = [np.array(columns[name]) for name in ("ill", "score", "w")]
+    wanted = function(*arrays[:2], sample_weight=arrays[2])
+    assert function(table, y_true="ill", y_score="score", sample_weight="w") == wanted
+    with pytest.raises(ValueError, match="y_score must be one of the columns .* got 'scor'; did you mean 'score'"):
+        function(pd.DataFrame(columns), y_true="ill", y_score="scor")
