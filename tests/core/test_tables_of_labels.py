@@ -179,5 +179,5 @@ def test_areas_take_columns_of_a_table(library, function):
     arrays = [np.array(columns[name]) for name in ("ill", "score", "w")]
     wanted = function(*arrays[:2], sample_weight=arrays[2])
     assert function(table, y_true="ill", y_score="score", sample_weight="w") == wanted
-    with pytest.raises(ValueError, match="y_score must be one of the columns .* got 'scor'; did you mean 'score'"):
+    with pytest.raises(ValueError, match=r"y_score must be one of the columns .* got 'scor'; did you mean 'score'"):
         function(pd.DataFrame(columns), y_true="ill", y_score="scor")
