@@ -381,7 +381,7 @@ def roc_auc(
     """Compute the area under the ROC curve: the probability that a positive sample scores higher, ties counting half.
 
     Shape (...), float64; NaN without a positive or a negative sample. Options as for :func:`threshold_matrices`. In
-    place of the arrays a table may stand, with names of its columns: ``roc_auc(table, y_true="label", y_score="score")``.
+    place of the arrays a table may stand, and its columns: ``roc_auc(table, y_true="label", y_score="score")``.
 
     Examples
     --------
