@@ -381,7 +381,7 @@ def roc_auc(
     """Compute the area under the ROC curve: the probability that a positive sample scores higher, ties counting half.
 
     Shape (...), float64; NaN without a positive or a negative sample. Options as for :func:`threshold_matrices`.
-    Instead of arrays also a table and names of its columns: ``roc_auc(table, y_true="label", y_score="score")``.
+    Instead of arrays a table and its columns: ``roc_auc(table, y_true="label", y_score="score")``.
 
     Examples
     --------
@@ -430,7 +430,7 @@ def average_precision(
     """Compute average precision: the precision at each threshold, weighted by the recall that it adds.
 
     Shape (...), float64; NaN without a positive sample. Options as for :func:`threshold_matrices`.
-    Instead of arrays also a table and names of its columns: ``average_precision(table, y_true="label", y_score="score")``.
+    Instead of arrays a table and its columns: ``average_precision(table, y_true="label", y_score="score")``.
 
     Examples
     --------
