@@ -26,6 +26,11 @@ MOST_ROUNDING_ERROR, MOST_HALF_ROUNDING_ERROR = 1e-3, 0.02
 __all__ = ["BiNormalize", "MetricLoss", "soft_confusion_matrix"]
 
 
+def __dir__() -> list[str]:
+    """Return the public names."""
+    return __all__
+
+
 class BiNormalize(torch.nn.Module):  # type: ignore[misc]  # torch is untyped for mypy
     """Layer without parameters that scales square matrices so that all rows and columns sum to one.
 

@@ -45,6 +45,10 @@ else:
 
         return HtmlReport
 
+    def __dir__():
+        """Return the public names."""
+        return __all__
+
 
 __all__ = [
     "Agreement",

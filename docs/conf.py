@@ -82,8 +82,15 @@ def skipped(app: Any, what: str, name: str, member: object, skip: bool, options:
     return True if what == "class" and not inspect.isroutine(member) else None
 
 
+def link_to_pictures(app: Any, name: str, source: list[str]) -> None:
+    """Link to the pages of the gallery where a page names its programs."""
+    del app, name
+    source[0] = site_pages.link_to_pictures(source[0])
+
+
 def setup(app: Any) -> None:
     """Write the pages that are made of the code before Sphinx looks which there are."""
     site_pages.write(HERE)
     thumbnails.write()
     app.connect("autodoc-skip-member", skipped)
+    app.connect("source-read", link_to_pictures)

@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import re
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -147,6 +148,12 @@ def _short(ratio: float) -> str:
 def _seconds(seconds: float) -> str:
     scale, unit = (1, "s") if seconds >= 1 else (1e3, "ms") if seconds >= 1e-3 else (1e6, "us")
     return f"{seconds * scale:.3g} {unit}"
+
+
+def link_to_pictures(text: str) -> str:
+    """Return the source of a page with links to programs of the gallery as links to the pages that they make."""
+    text = re.sub(r"\]\(gallery/(\w+)\.py\)", r"](pictures/\1.rst)", text)
+    return text.replace("](gallery/)", "](pictures/index.rst)")
 
 
 def write(folder: Path) -> None:

@@ -16,6 +16,7 @@ from cmfast._core.annotations import OnFailure
 from cmfast.kernels.status import Status
 
 _texts: ContextVar[list[str] | None] = ContextVar("cmfast_warnings", default=None)
+_issued: ContextVar[set[str] | None] = ContextVar("cmfast_issued_warnings", default=None)
 
 
 class FailureWarning(RuntimeWarning):
@@ -129,6 +130,16 @@ def collect_warnings() -> Iterator[list[str]]:
         _texts.reset(token)
 
 
+@contextmanager
+def issue_once() -> Iterator[None]:
+    """Issue each text of this thread's cmfast warnings at most once in this block."""
+    token = _issued.set(set())
+    try:
+        yield
+    finally:
+        _issued.reset(token)
+
+
 def warn_or_raise(text: str, on_failure: OnFailure, status: Any = None) -> None:
     """Issue a FailureWarning or raise a FailureError with `text`, as `on_failure` says."""
     on_failure = settings.current.get().on_failure if on_failure is None else on_failure
@@ -147,9 +158,13 @@ def warn_diagnostic(text: str) -> None:
 
 def _warn(text: str, category: type[Warning]) -> None:
     """Issue a warning at the first frame outside cmfast, or append it to the collected texts."""
-    texts = _texts.get()
+    texts, issued = _texts.get(), _issued.get()
     if texts is None:
+        if issued is not None and text in issued:
+            return
         warnings.warn(caller.prefix_name(text), category, stacklevel=_stack_level())
+        if issued is not None:
+            issued.add(text)
     else:
         texts.append(caller.prefix_name(text))
 

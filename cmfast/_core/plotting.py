@@ -85,13 +85,20 @@ def make_forest_axes(ax: Any, n: int) -> Any:
 
 def draw_counts(ax: Any, names: list[str], counts: Any, label: str) -> Any:
     """Draw a horizontal bar, with its number, for each count, one below the other; return the axes."""
+    ax = draw_bars(ax, names, counts, [f"{int(n):,}" for n in counts], label)
+    ax.set_xlim(0, 1.15 * max([1, *map(int, counts)]))
+    set_integer_ticks(ax.xaxis)
+    return ax
+
+
+def draw_bars(ax: Any, names: list[str], values: Any, texts: list[str], label: str) -> Any:
+    """Draw a horizontal bar, with its text, for each value from 0, one below the other; return the axes."""
     ax = make_forest_axes(ax, len(names))
     rows = np.arange(len(names))[::-1]
-    bars = ax.barh(rows, counts, height=0.6, color=match_palette(ax).off_diagonal)
-    ax.bar_label(bars, [f"{int(n):,}" for n in counts], padding=4)
-    ax.set_yticks(rows, names)
-    ax.set(xlabel=label, ylim=(-0.6, len(names) - 0.4), xlim=(0, 1.15 * max([1, *map(int, counts)])))
-    set_integer_ticks(ax.xaxis)
+    bars = ax.barh(rows, values, height=0.6, color=match_palette(ax).off_diagonal)
+    ax.bar_label(bars, texts, padding=4)
+    ax.set_yticks(rows, names, parse_math=False)  # names come from data
+    ax.set(xlabel=label, ylim=(-0.6, len(names) - 0.4), xlim=(0, 1.15 * max(values, default=0.0) or 1.0))
     return ax
 
 

@@ -154,8 +154,8 @@ OF_COUNTS |= {
 OF_RESULTS: dict[str, dict[str, str]] = {}
 _RENAMED_ATTRIBUTES = {
     ("pvalue", "pval", "p", "p_values", "pvalues"): ("p_value",),
-    ("confidence_interval", "conf_int", "confint", "ci", "bounds"): ("low",),
-    ("statistic", "stat", "effect", "diff"): ("statistic", "difference"),
+    ("confidence_interval", "conf_int", "confint", "ci", "bounds"): ("difference_low", "low", "only_first"),
+    ("statistic", "stat", "effect", "diff"): ("statistic", "pair_difference", "difference"),
     ("stderr", "se", "std_err", "std_error", "bse"): ("standard_error", "standard_deviation", "se"),
     ("value", "point_estimate", "score", "coef", "mean"): ("estimate", "value", "difference", "auc"),
     ("T", "shape", "dtype", "ndim", "sum", "to_numpy", "tolist", "values", "array", "astype", "numpy"): (
@@ -185,6 +185,11 @@ _RENAMED_ATTRIBUTES = {
 }
 _CURES = {
     "low": "its ends are low and high",
+    "difference_low": "difference_low and difference_high are the ends of the interval of the difference, low and high "
+    "those of each group",
+    "only_first": 'the test has no interval; uncertainty.compare(y_true, y_a, y_b, "accuracy") computes one of the '
+    "difference",
+    "pair_difference": "difference is the largest minus the smallest value, pair_difference that of each pair",
     "status": "cmfast.Status(result.status).name says how it ended",
     "to_pandas": "to_pandas() is a table",
     "plot": "plot() draws it, and matplotlib.pyplot.savefig(path) then saves it",
@@ -196,6 +201,7 @@ for _names, _owns in _RENAMED_ATTRIBUTES.items():
     for _name in _names:
         OF_RESULTS[_name] = {_own: _CURES.get(_own, _text.format(_own)) for _own in _owns if _own != _name}
 OF_RESULTS["to_csv"] = {"to_pandas": "to_pandas().to_csv(path) writes its table"}
+OF_RESULTS["round"] = {"to_pandas": "to_pandas().round(3) is a rounded table"}
 OF_RESULTS["to_html"] = {"html": "it is called html", "to_pandas": "to_pandas().to_html() is a table in HTML"}
 OF_RESULTS["savefig"] = {"figure_": "figure_.savefig(path) saves what plot() drew"} | OF_RESULTS["savefig"]
 OF_RESULTS["show"] = {"plot": "plot() draws it, and matplotlib.pyplot.show() then shows it"}
@@ -225,13 +231,26 @@ def make_missing_of_result_error(result: object, name: str) -> AttributeError:
     if name.startswith("_"):  # protocols that other libraries look for
         return AttributeError(f"{owner} has no attribute {name!r}", name=name)
     known = {one for one in (*dir(type(result)), *getattr(result, "__dict__", ())) if not one.startswith("_")}
+    known -= set(dir(tuple)) - set(getattr(result, "_fields", ()))  # every tuple has count() and index()
+    of_each = ""
     if isinstance(result, Mapping):
         known -= set(dir(Mapping))  # methods of every dict, as values(), are no attributes of a result
-    cure = _suggest_attribute(name, known)
+        of_each = _suggest_of_members(result, name)
+    cure = _suggest_attribute(name, known) or of_each
     if name.endswith("_") and type(result).__name__.endswith("Display"):
         cure = "plot() draws the display and sets it"
     near = f"; {cure}" if cure else validate.suggest_name(name, known)
     return AttributeError(f"{owner} has no attribute {name!r}{near}", name=name)
+
+
+def _suggest_of_members(results: Mapping[str, object], name: str) -> str:
+    """Return how to get an attribute of each of the `results` by name; "" if they do not have it either."""
+    key, one = next(iter(results.items()), ("", None))
+    known = {own for own in dir(type(one)) if not own.startswith("_")} - set(dir(tuple))
+    if name in known:
+        return f"each result has its own, as in result[{key!r}].{name}"
+    cure = _suggest_attribute(name, known)
+    return f"of each result, as of result[{key!r}], {cure}" if cure else ""
 
 
 def _suggest_attribute(name: str, known: Collection[str]) -> str:

@@ -97,7 +97,7 @@ def _parse_column(path: Source, names: list[str], wanted: str) -> int:
 
 def _split_names(names: list[str], wanted: str) -> list[str]:
     """Return the columns that one text with commas names; the text itself if it is a column, or one of them is none."""
-    parts = wanted.split(",")
+    parts = [part.strip() for part in wanted.split(",")]
     return [wanted] if wanted in names or not set(parts) <= set(names) else parts
 
 

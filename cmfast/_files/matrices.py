@@ -1,6 +1,7 @@
 """Open batches of matrices in files: npy as a memory map; zarr and tables are copied once to a scratch file.
 
 A table row has a matrix: a column of lists (C lists of C numbers, or C * C numbers), or a column per cell, row by row.
+C rows of C cells are one matrix, unless C is a square number.
 """
 
 from collections.abc import Callable, Iterator
@@ -43,6 +44,20 @@ def open_matrices(path: Path, cells: list[str] | None, *, tick: Tick) -> np.ndar
             return counted[1]
         return _reshape_to_matrices(path, _collect_blocks(_read_text_blocks(path, cells, tick)))
     return points.open_array(path, tick=tick)
+
+
+def is_square_table(path: Path) -> bool:
+    """Whether a csv file holds one matrix of counts without labels: as many rows as columns, of numbers from 0.
+
+    Not if the number of columns is a square number, as each row may then be a matrix itself.
+    """
+    lines = tables.csv_lines(path)
+    first = next(lines)[1]
+    C = len(first)
+    if C < 2 or isqrt(C) ** 2 == C or not all(map(_is_count, first)):
+        return False
+    rows = [row for _, row, _ in islice(lines, C)]
+    return len(rows) == C - 1 and all(_is_count(text) for row in rows for text in row)
 
 
 def is_counted_table(path: Path) -> bool:
@@ -91,12 +106,14 @@ def _convert_to_floats(before: np.ndarray, blocks: Iterator[np.ndarray]) -> np.n
 
 
 def _reshape_to_matrices(path: Path, M: np.ndarray) -> np.ndarray:
-    """Reshape rows of C * C cells to (n, C, C); raise FileError if the number of cells is not a square."""
+    """Reshape rows of C * C cells to (n, C, C); C rows of C cells are one matrix if C is no square number."""
     if M.ndim == 3:
         return M
     C = isqrt(M.shape[-1])
     if not C:
         raise FileError(path, "holds no cells")
+    if M.shape[-1] != C * C and M.shape[0] == M.shape[-1]:
+        return M
     if M.shape[-1] != C * C:
         raise FileError(path, f"has {M.shape[-1]} cells in a row, which is not a square number; name them with --cells")
     return M.reshape(-1, C, C)
@@ -175,6 +192,11 @@ def _parse_rows(path: Path, rows: list[tuple[int, list[str]]]) -> np.ndarray:
             continue
     line, cell = next((line, cell) for line, row in rows for cell in row if not _is_number(cell))
     raise FileError(path, f"line {line} holds {cell!r}, which is no number")
+
+
+def _is_count(text: str) -> bool:
+    """Whether a text is a number of at least 0."""
+    return _is_number(text) and float(text) >= 0
 
 
 def _is_number(text: str) -> bool:

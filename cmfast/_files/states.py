@@ -10,7 +10,7 @@ import io
 import json
 import math
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
@@ -28,6 +28,7 @@ Method = TypeVar("Method")
 
 FORMAT = 1
 TEXT = (("|u1",), 1)  # dtype and dimensions of a part that is JSON
+MOST_NAMED_PARTS = 5  # arrays of another file that a message names
 HEAD: Parts = {"class": TEXT, "format": (("<i8",), 0)}
 
 
@@ -234,6 +235,8 @@ def read_state(file: BinaryIO, *classes: type[State]) -> Any:
         file.seek(0)
         return _parse_json_dict(_parse_json(file.read()), classes)
     demand(zipfile.is_zipfile(file), "it is neither a JSON object nor npz")
+    if "class" not in (names := archive.list_names(file)):
+        raise DamagedError(f"it has no class{_explain_missing_class(names)}")  # noqa: EM102
     head = archive.read_npz(file, HEAD, others=True)
     one = _find_class(_parse_json(head["class"].tobytes()), int(head["format"]), classes)
     found = archive.read_npz(file, {**HEAD, **one._STORED}, optional=one._OPTIONAL)
@@ -241,6 +244,14 @@ def read_state(file: BinaryIO, *classes: type[State]) -> Any:
     return one._restore(
         {k: _parse_json(found[k].tobytes()) if k in texts else found[k] for k in found if k not in HEAD}
     )
+
+
+def _explain_missing_class(names: Collection[str]) -> str:
+    """Return the end of a message on a file without a class: what wrote its parts `names`, and what reads them."""
+    if {"matrix", "labels"} <= set(names) or {"labels", "normalize"} <= set(names):
+        return ", as cmfast confusion writes none: cmfast merge FILE -o counts.npz writes counts of it that load reads"
+    some = validate.format_value(list(names)[:MOST_NAMED_PARTS])
+    return f", which save writes, but {some}; numpy.load reads arrays, and functions take a matrix as it is"
 
 
 def read_json(text: str | bytes | bytearray, *classes: type[State]) -> Any:
@@ -334,6 +345,8 @@ def _parse_json_dict(facts: Any, classes: tuple[type[State], ...]) -> Any:
     known = facts.pop("digest", None)  # absent in hand-written files and in those of older versions
     changed = "its digest is of another content; drop the digest of what was changed on purpose"
     demand(known is None or known == compute_digest(facts), changed)
+    if "class" not in facts and {"labels", "normalize"} <= set(facts):
+        raise DamagedError(f"it has no class{_explain_missing_class(facts)}")  # noqa: EM102
     one = _find_class(facts.pop("class", None), facts.pop("format", None), classes)
     for name in facts:
         demand(name in one._STORED, f"it has {validate.format_value(name)}")

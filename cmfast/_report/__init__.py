@@ -5,7 +5,7 @@ from typing import Any, overload
 
 import numpy as np
 
-from cmfast._core import table_columns, validate
+from cmfast._core import failures, table_columns, validate
 from cmfast._core.annotations import Array, Ignored
 from cmfast._core.markup import remove_isolates
 from cmfast._report import (
@@ -135,20 +135,21 @@ def report(
         validate.refuse("title", "a str", type(title).__name__, TypeError)
     if smoothing is not None and not 0.0 < validate.number("smoothing", smoothing) < float("inf"):
         validate.refuse("smoothing", "None or a number above 0", validate.format_value(smoothing))
-    validate.confidence_level(confidence_level)
-    validate.generator(rng)
-    if isinstance(rng, np.random.Generator):
-        validate.refuse("rng", "a seed", "a Generator, whose state changes with each use", TypeError)
-    replicates = validate.count("n_resamples", n_resamples, least=2)
-    request = _options.ReportOptions(
-        confidence_level, smoothing, replicates, int(rng), validate.num_threads(num_threads)
-    )
-    predictions = _counting.name_models(y_pred)
-    listed = (
-        groups is None and embeddings is None and scores is None
-    )  # groups, embeddings and scores need dense matrices
-    counted = _counting.count_samples(y_true, predictions, labels, groups, ignore_index, listed=listed)
-    return _compose_report(y_true, predictions, counted, embeddings, scores, title, request, ignore_index)
+    with failures.issue_once():  # several sections validate the same options
+        validate.confidence_level(confidence_level)
+        validate.generator(rng)
+        if isinstance(rng, np.random.Generator):
+            validate.refuse("rng", "a seed", "a Generator, whose state changes with each use", TypeError)
+        replicates = validate.count("n_resamples", n_resamples, least=2)
+        request = _options.ReportOptions(
+            confidence_level, smoothing, replicates, int(rng), validate.num_threads(num_threads)
+        )
+        predictions = _counting.name_models(y_pred)
+        listed = (
+            groups is None and embeddings is None and scores is None
+        )  # groups, embeddings and scores need dense matrices
+        counted = _counting.count_samples(y_true, predictions, labels, groups, ignore_index, listed=listed)
+        return _compose_report(y_true, predictions, counted, embeddings, scores, title, request, ignore_index)
 
 
 def _compose_report(

@@ -21,3 +21,7 @@ if not TYPE_CHECKING:  # so that type checkers refuse names that are none
         if name in ("kappa", "weighted_kappa"):
             cure = 'metrics.kappa(M) is Cohen\'s of two raters, agreement.compute(ratings, "fleiss_kappa") of several'
         raise make_missing_name_error(__name__, name, __all__, cure)
+
+    def __dir__():
+        """Return the public names."""
+        return __all__

@@ -15,3 +15,7 @@ if not TYPE_CHECKING:
         except ImportError as error:  # so that `hasattr` is False
             msg = f"module {__name__!r} has no attribute {name!r}, as it needs a library: {error}"
             raise AttributeError(msg) from error
+
+    def __dir__():
+        """Return the subpackages, imported or not."""
+        return ["sklearn", "torchmetrics"]

@@ -30,3 +30,7 @@ if not TYPE_CHECKING:  # so that type checkers refuse names that are none
     def __getattr__(name):
         """Raise AttributeError that says what to call for a name of another library."""
         raise make_missing_name_error(__name__, name, __all__)
+
+    def __dir__():
+        """Return the public names."""
+        return __all__

@@ -42,6 +42,8 @@ def validate_rule(method: Any, randomised: Any, lam: Any, k_reg: Any) -> ScoreOp
         validate.refuse("lam", 'above 0 for method="saps", the weight of a rank, for example 0.1', lam)
     if method not in ("raps", "saps") and lam:
         validate.refuse("lam", '0 unless method="raps" or "saps"', lam)
+    if method != "raps" and k_reg:
+        validate.refuse("k_reg", '0 unless method="raps"', k_reg)
     return ScoreOptions(method, bool(randomised) and method != "lac", lam, k_reg)
 
 

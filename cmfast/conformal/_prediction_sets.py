@@ -48,6 +48,33 @@ class SizeCoverage(NamedTuple):
         """Return a pandas DataFrame with a row per threshold and size."""
         return result_frames.make_frame(self._asdict(), ("threshold", "size"))
 
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw the share of the sets of each size that contain their label, a line per threshold.
+
+        Sizes without sets are left out. Coverage far below the others marks sizes that are too small for their rows.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+            Axes of the plot; the figure is not shown.
+        """
+        n, covered = (result_frames.copy_to_host(x) for x in self)
+        n, covered = (x.reshape(-1, x.shape[-1]) for x in (n, covered))
+        ax = plotting.get_axes(ax, (4.8, 3.6))
+        for k, (of_size, inside) in enumerate(zip(n, covered, strict=True)):
+            sizes = np.flatnonzero(of_size)
+            ax.plot(sizes, inside[sizes] / of_size[sizes], "o-", clip_on=False, label=f"threshold {k}")
+        ax.set(ylim=(0, 1), xlabel="labels in the set", ylabel="share that contain the label")
+        plotting.set_integer_ticks(ax.xaxis)
+        if 1 < len(n) <= MOST_LEGEND_LINES:
+            ax.legend()
+        return ax
+
 
 @result_repr.add_repr
 @dataclass(frozen=True, eq=False, repr=False)

@@ -117,7 +117,7 @@ def scores(
     ------
     TypeError, ValueError
         Arrays of two libraries or devices, or not real; shapes that do not agree; both `u` and `rng`; `lam` too large,
-        or for another method.
+        or `lam` or `k_reg` for another method.
 
     See Also
     --------

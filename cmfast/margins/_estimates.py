@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast._core import axis_names, bad_values, dispatch, failures, frames, validate
-from cmfast._core.adapters import adapter
+from cmfast._core.adapters import _columns, adapter
 from cmfast._core.annotations import OnFailure
 from cmfast.kernels.status import Status
 from cmfast.margins._csr_matrix import CsrMatrix
@@ -138,7 +138,7 @@ def estimate(raked: Any, records: RakedRecords, values: Any, options: EstimateOp
         optional=("where",),
         weights=raked,
         where=where,
-        **{_name(name): _find_column(records, "values", x) for name, x in wanted.items()},
+        **{_name(name): _columns.fill_integer_gaps(_find_column(records, "values", x)) for name, x in wanted.items()},
     )
     inside = None if where is None else _read_mask(where, n)
     if on_failure != "ignore" and inside is not None:
@@ -218,7 +218,9 @@ def _find_column(records: RakedRecords, option: str, x: Any) -> Any:
 def _read_mask(where: Any, n: int) -> np.ndarray:
     """Return the option `where`, one boolean for each record."""
     if adapter(where).dtype(where).kind != "b" or dispatch.shape_of(where) != (n,):
-        given = f"dtype {adapter(where).dtype(where)}, shape {dispatch.shape_of(where)}"
+        kind = adapter(where).dtype(where)
+        cure = "; compare numbers, as where == 1" if kind.kind in "iuf" and dispatch.shape_of(where) == (n,) else ""
+        given = f"dtype {kind}, shape {dispatch.shape_of(where)}{cure}"
         validate.refuse("where", f"True or False for each record, shape ({n},)", given)
     mask: np.ndarray = adapter(where).to_host(where)
     return mask
@@ -254,6 +256,7 @@ def _encode(name: str, labels: Any, n: int) -> tuple[list[Any], np.ndarray]:
 
     if labels is None:
         return [None], np.zeros(n, np.int64)
+    labels = _label_codes.convert_whole_floats(name, labels)
     found = _label_codes.encode_column(name, labels, _label_codes.OWN_CODE_SPAN, LABEL_KINDS, "labels").compact()
     codes = np.asarray(adapter(found.codes).to_host(found.codes))
     if codes.shape != (n,):

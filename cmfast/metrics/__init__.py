@@ -67,3 +67,7 @@ if not TYPE_CHECKING:  # so that type checkers refuse names that are none
         if name in FOREIGN_NAMES:
             cure = f"it is called metrics.{FOREIGN_NAMES[name]}"
         raise make_missing_name_error(__name__, name, __all__, cure)
+
+    def __dir__():
+        """Return the public names."""
+        return __all__

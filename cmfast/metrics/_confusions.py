@@ -6,7 +6,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeAlias, get_args, overl
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmfast._core import axis_names, dispatch, failures, result_frames, result_repr, validate
+from cmfast._core import axis_names, dispatch, failures, plotting, result_frames, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, DeviceT, Floats, OnFailure, Undefined
 from cmfast._core.lazy import accept_dask_arrays
@@ -234,6 +234,28 @@ class Confusions(NamedTuple, Generic[ArrayT]):
                 frame["batch"] = [batch[0][k] for k in frame["batch"]]
                 frame = frame.rename(columns={"batch": "group"})
         return frame
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw a bar for each pair of classes, the largest confusion first; it must be those of one matrix.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+            Axes of the plot; the figure is not shown.
+        """
+        value, row, col = (result_frames.copy_to_host(x) for x in self)
+        if value.ndim != 1:
+            validate.fail(f"plot draws the confusions of one matrix, got a batch of {value.shape[:-1]}")
+        labels, found = self.axes.get("class"), row >= 0
+        names = [str(k) if labels is None else _shorten(labels[k]) for k in (*row[found], *col[found])]
+        pairs = [" and ".join(pair) for pair in zip(names[: len(names) // 2], names[len(names) // 2 :], strict=True)]
+        texts = [f"{x:.4g}" for x in value[found]]
+        return plotting.draw_bars(ax, pairs, value[found].tolist(), texts, "confusion")
 
 
 def _shorten(label: object) -> str:

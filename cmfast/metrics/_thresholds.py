@@ -6,7 +6,7 @@ from typing import Any, NoReturn, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmfast._core import bad_values, caller, dispatch, failures, validate
+from cmfast._core import bad_values, caller, dispatch, failures, table_columns, validate
 from cmfast._core.adapters import _text_codes, adapter, read_only
 from cmfast._core.annotations import Array, DeviceT, Floats, OnFailure
 from cmfast._core.lazy import accept_dask_arrays
@@ -366,6 +366,9 @@ def roc_auc(
     pos_label: int | str | None = ...,
     on_failure: OnFailure = ...,
 ) -> Floats: ...
+@overload
+def roc_auc(table: Any, /, *, y_true: str, y_score: str, **options: Any) -> Any: ...
+@table_columns.accept_table(("y_true", "y_score"), ("sample_weight",), lazily="table.compute() is one")
 @accept_dask_arrays(y_true="n", y_score="n", sample_weight="n")
 def roc_auc(
     y_true: Array,
@@ -378,6 +381,7 @@ def roc_auc(
     """Compute the area under the ROC curve: the probability that a positive sample scores higher, ties counting half.
 
     Shape (...), float64; NaN without a positive or a negative sample. Options as for :func:`threshold_matrices`.
+    Instead of arrays a table and its columns: ``roc_auc(table, y_true="label", y_score="score")``.
 
     Examples
     --------
@@ -411,6 +415,9 @@ def average_precision(
     pos_label: int | str | None = ...,
     on_failure: OnFailure = ...,
 ) -> Floats: ...
+@overload
+def average_precision(table: Any, /, *, y_true: str, y_score: str, **options: Any) -> Any: ...
+@table_columns.accept_table(("y_true", "y_score"), ("sample_weight",), lazily="table.compute() is one")
 @accept_dask_arrays(y_true="n", y_score="n", sample_weight="n")
 def average_precision(
     y_true: Array,
@@ -423,6 +430,7 @@ def average_precision(
     """Compute average precision: the precision at each threshold, weighted by the recall that it adds.
 
     Shape (...), float64; NaN without a positive sample. Options as for :func:`threshold_matrices`.
+    Instead of arrays a table and its columns: ``average_precision(table, y_true="label", y_score="score")``.
 
     Examples
     --------

@@ -38,6 +38,7 @@ ELSEWHERE: dict[str, str] = dict.fromkeys(
 )  # by the name elsewhere, in small letters
 ELSEWHERE |= dict.fromkeys(("ap", "auprc", "pr_auc", "average_precision_score"), AVERAGE_PRECISION)
 FAILED = "elements without areas"
+PLOTTED_LEVEL = 0.95  # of the intervals that a plot of areas shows
 
 
 @result_repr.add_repr
@@ -99,6 +100,23 @@ class AucCovariance(NamedTuple, Generic[ArrayT]):
         """Return a pandas DataFrame with a row per model: its area and standard error."""
         columns = {"auc": self.auc, "standard_error": self.standard_error}
         return result_frames.make_frame(columns, ("model",))
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw the area of each model with its 95 % interval, as ``interval().plot()``.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+            Axes of the plot; the figure is not shown.
+        """
+        ax = compute_area_interval(self.auc, self.standard_error, "logit", PLOTTED_LEVEL).plot(ax=ax)
+        ax.set_xlabel("area under the ROC curve, 95 % intervals")
+        return ax
 
     def _parts(self) -> dict[str, str]:
         """Return the parts that the repr shows, by name."""

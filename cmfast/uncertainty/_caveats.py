@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import dispatch, failures, sparse
+from cmfast._core import dispatch, failures, sparse, wording
 from cmfast._core.adapters import adapter
 from cmfast.kernels.shared.metric_formulas import Value
 from cmfast.kernels.shared.metrics import Over, Total
 from cmfast.metrics import _plan
-from cmfast.metrics._catalogue import find_form
+from cmfast.metrics._catalogue import Form, find_form
 from cmfast.metrics._margins import margins
 from cmfast.uncertainty._results import Interval
 
@@ -42,9 +42,9 @@ SHARE_OF = {
 AVERAGES_TO_ACCURACY = {Value.RECALL, Value.FALSE_NEGATIVE}
 
 TEXTS = {
-    "few": "too few samples are correct, wrong or of one class; use {other}",
+    "few": "too few samples are correct, wrong or of one class; {cure}",
     "carried": "fewer than {carried} samples carry the variance, as when errors, or errors far from the diagonal, are "
-    "rare; use {other}",
+    "rare; {cure}",
     "close": "several recalls are about equally small, so their minimum is biased low; look at recall instead",
     "aside": "resamples are not centred on the estimate; only more samples of each class help",
 }
@@ -57,6 +57,25 @@ class ClassTotals(NamedTuple):
     t: np.ndarray
     p: np.ndarray
     n: np.ndarray
+
+
+def find_share_base(name: str) -> str | None:
+    """Return the samples that a metric is a share of: all, row, col or their complements; None for other metrics."""
+    form: Form | None = find_form(name)
+    if form is not None:
+        metric = form.metric
+        if metric.total in (Total.ACCURACY, Total.ERROR) and metric.value is None:
+            return "all"
+        if form.average == "micro" and metric.micro is Total.ACCURACY:
+            return "all"
+        if (
+            form.average in (None, "binary")
+            and metric.over is None
+            and metric.value is not None
+            and metric.value in SHARE_OF
+        ):
+            return SHARE_OF[metric.value]
+    return None
 
 
 def warn_of_caveats(
@@ -82,11 +101,24 @@ def count_caveats(
 
 def warn_of_counted_caveats(number: Mapping[str, Mapping[str, int]], method: str, size: int | None) -> None:
     """Warn of unreliable intervals among `size` matrices; None for a single matrix."""
-    other = 'method="posterior", or "wilson" for shares of samples' if method != "posterior" else 'method="wilson"'
     for reason, fits in number.items():
         where = "" if size is None else f" in {max(fits.values())} of {size} matrices"
-        text = TEXTS[reason].format(carried=FEW_VARIANCE_CARRIERS.get(method), other=other)
+        text = TEXTS[reason].format(carried=FEW_VARIANCE_CARRIERS.get(method), cure=advise_method(list(fits), method))
         warn_of_unreliable(list(fits), method, text, where)
+
+
+def advise_method(names: list[str], method: str) -> str:
+    """Return the end of a message: what else than `method` makes intervals of metrics of few samples that cover.
+
+    `method` is one of intervals of a matrix, or "groups" for comparisons of groups, which have no posterior.
+    """
+    shares = [name for name in names if find_share_base(name) is not None]
+    which = f" for shares of samples, such as {shares[0]}" if 0 < len(shares) < len(names) else ""
+    if method in ("posterior", "groups"):
+        rest = "; for others only more samples help" if which else ""
+        return f"use {wording.option('method', 'wilson')}{which}{rest}" if shares else "only more samples help"
+    other = f", or {wording.option('method', 'wilson')}{which}" if shares else ""
+    return f"use {wording.option('method', 'posterior')}{other}"
 
 
 def warn_of_unreliable(names: list[str], method: str, text: str, where: str = "") -> None:

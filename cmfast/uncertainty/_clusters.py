@@ -41,7 +41,8 @@ def parse_cluster_axis(M: Any, clustered: Any, strata: Any, n: int | None) -> Cl
     if strata is None:
         return ClusterAxis(np.zeros(shape[-3], np.int64), True)
     names = adapter(strata).to_host(strata)
-    if names.dtype.kind not in STRATUM_KINDS or names.shape != shape[-3:-2]:
+    is_whole = names.dtype.kind == "f" and bool((np.isfinite(names) & (names == np.rint(names))).all())
+    if not (names.dtype.kind in STRATUM_KINDS or is_whole) or names.shape != shape[-3:-2]:
         validate.refuse("strata", f"labels of shape {shape[-3:-2]}", f"dtype {names.dtype}, shape {names.shape}")
     if n is not None:
         validate.refuse("n", "None with strata", n)

@@ -20,7 +20,7 @@ from cmfast.uncertainty import _caveats, _group_gaps, _group_overall, _group_sta
 from cmfast.uncertainty._comparison import MOST_NAMED
 from cmfast.uncertainty._from_labels import gather_named_arrays, take_group_columns
 from cmfast.uncertainty._group_results import GroupComparison, GroupComparisonsByMetric
-from cmfast.uncertainty._intervals import count_share_samples, find_share_base, require_share_base
+from cmfast.uncertainty._intervals import count_share_samples, require_share_base
 from cmfast.uncertainty._invalid_counts import report_invalid
 from cmfast.uncertainty._results import Interval, normal_interval
 
@@ -334,7 +334,7 @@ def _compare_with_all(every: list[_Measured], request: _GroupRequest) -> _group_
 
 def _choose_method(name: str) -> GroupMethod:
     """Return the default method: that of shares of samples, or the one that fits every metric."""
-    shares = name in CRITERIA or find_share_base(name) is not None
+    shares = name in CRITERIA or _caveats.find_share_base(name) is not None
     return "wilson" if shares else "bootstrap"
 
 
@@ -560,7 +560,7 @@ def _warn_of_few_samples(M: Any, found: dict[str, _Measured], request: _GroupReq
             what = f"{len(doubted)} metrics, first {doubted[0]},"
         failures.warn_diagnostic(
             f"intervals of {what} hold less often than stated: in {number} of {int(np.prod(dispatch.shape_of(M)[:2]))} "
-            'groups too few samples are correct, wrong or of one class; use method="wilson" for shares of samples'
+            f"groups too few samples are correct, wrong or of one class; {_caveats.advise_method(doubted, 'groups')}"
         )
 
 

@@ -11,13 +11,12 @@ from cmfast._core.adapters import adapter
 from cmfast._core.annotations import AreaMethod, Array, Ignored, IntervalMethod, Label, OnFailure, Undefined
 from cmfast._core.lazy import accept_dask_arrays
 from cmfast._core.usual_options import explain_options
-from cmfast.kernels.shared.metrics import Total
 from cmfast.metrics import _evaluate, _plan
-from cmfast.metrics._catalogue import GROUPS, Form, find_form
+from cmfast.metrics._catalogue import GROUPS, find_form
 from cmfast.metrics._margins import margins
 from cmfast.uncertainty import _area_influences, _clusters, _multilabel, _normalized_cells
 from cmfast.uncertainty._areas import accept_scores, compute_interval
-from cmfast.uncertainty._caveats import SHARE_OF, warn_of_caveats, warn_of_few_clusters
+from cmfast.uncertainty._caveats import find_share_base, warn_of_caveats, warn_of_few_clusters
 from cmfast.uncertainty._from_labels import accept_labels
 from cmfast.uncertainty._invalid_counts import mask_failed, report_invalid
 from cmfast.uncertainty._multilabel import accept_indicators
@@ -642,25 +641,6 @@ def count_share_samples(name: str, base: str, sums: tuple[Any, Any, Any], positi
     if base == "all" and not (form and form.per_class):
         return 1.0 * total
     return size[..., positive] if form and form.average == "binary" else size
-
-
-def find_share_base(name: str) -> str | None:
-    """Return the samples that a metric is a share of: all, row, col or their complements; None for other metrics."""
-    form: Form | None = find_form(name)
-    if form is not None:
-        metric = form.metric
-        if metric.total in (Total.ACCURACY, Total.ERROR) and metric.value is None:
-            return "all"
-        if form.average == "micro" and metric.micro is Total.ACCURACY:
-            return "all"
-        if (
-            form.average in (None, "binary")
-            and metric.over is None
-            and metric.value is not None
-            and metric.value in SHARE_OF
-        ):
-            return SHARE_OF[metric.value]
-    return None
 
 
 def require_share_base(name: str) -> str:

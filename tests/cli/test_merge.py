@@ -185,3 +185,26 @@ def test_files_that_do_not_add_up(run):
     for target in ("a.json", "all.csv"):
         assert run("merge", "a.json", "g.json", "-o", target)[0] == 2
     assert run("merge", "a.json", "a.json", "-o", "a.json", "--force")[0] == 2
+
+
+@pytest.mark.parametrize("suffix", ["npz", "json"])
+def test_merge_makes_counts_that_load_reads(run, suffix):
+    Path("t.csv").write_text("y_true,y_pred\na,b\nb,b\n")
+    name = f"m.{suffix}"
+    _, out, _ = run("confusion", "t.csv", *(("-o", name) if suffix == "npz" else ("--json",)))
+    if suffix == "json":
+        Path(name).write_text(out)
+    for kind in (cmfast.ConfusionCounts, cmfast.Grid):
+        with pytest.raises(
+            ValueError, match=r"no class, as cmfast confusion writes none: cmfast merge FILE -o counts.npz"
+        ):
+            kind.load(name)
+    assert run("merge", name, "-o", "counts.npz")[0] == 0
+    assert cmfast.ConfusionCounts.load("counts.npz") == cmfast.ConfusionCounts.from_labels(["a", "b"], ["b", "b"])
+
+
+def test_arrays_of_ones_own_are_named(run):
+    np.savez("own.npz", m=np.eye(2))
+    said = r"it has no class, which save writes, but \['m'\]; numpy.load reads arrays, and functions take a matrix"
+    with pytest.raises(ValueError, match=said):
+        cmfast.ConfusionCounts.load("own.npz")

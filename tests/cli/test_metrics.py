@@ -214,6 +214,54 @@ def test_intervals_of_labels(csv, capsys):
     assert said["interval"] == {"method": "wilson", "confidence_level": 0.9, "resamples": 0}
 
 
+@pytest.mark.parametrize("option", [("--method", "bca"), ("--confidence-level", ".9"), ("--cluster", "site")])
+def test_options_of_intervals_need_intervals(csv, capsys, option):
+    assert cli.main(["metrics", str(csv), "--quiet", "--header", "--only", "mcc", *option]) == 2
+    assert capsys.readouterr().err == f"cmfast: {option[0]} belongs to --interval\n"
+
+
+@pytest.mark.parametrize("between", [";", ",", "\t"])
+@pytest.mark.parametrize("C", [2, 3, 5])
+def test_a_square_table_of_numbers_is_a_matrix(tmp_path, capsys, between, C):
+    counts = np.arange(1, C * C + 1).reshape(C, C)
+    path = tmp_path / "m.csv"
+    path.write_text("".join(between.join(map(str, row)) + "\n" for row in counts.tolist()))
+    assert cli.main(["metrics", str(path), "--quiet", "--only", "accuracy", "recall", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["labels"] == list(range(C))
+    assert found["metrics"]["accuracy"] == np.trace(counts) / counts.sum()
+    assert found["metrics"]["recall"] == (np.diag(counts) / counts.sum(1)).tolist()
+    assert cli.main(["normalize", str(path), "--method", "row", "--quiet", "-o", str(tmp_path / "n.npy")]) == 0
+    np.testing.assert_allclose(np.load(tmp_path / "n.npy"), counts / counts.sum(1, keepdims=True), rtol=1e-15)
+
+
+@pytest.mark.parametrize(
+    ("text", "recall"),
+    [
+        ("0;1\n1;1\n0;0\n", [0.5, 1]),  # more samples than columns
+        ("-1;1\n1;1\n", [0, 1]),  # no counts
+        ("y_true;y_pred\n0;1\n1;1\n", [0, 1]),
+        ("y_true;y_pred\na;b\nb;b\n", [0, 1]),
+    ],
+)
+def test_other_tables_of_two_columns_hold_labels(tmp_path, capsys, text, recall):
+    (tmp_path / "t.csv").write_text(text)
+    assert cli.main(["metrics", str(tmp_path / "t.csv"), "--quiet", "--only", "recall", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["metrics"]["recall"] == recall
+
+
+def test_a_square_table_holds_labels_if_an_option_says_so(tmp_path, capsys):
+    (tmp_path / "t.csv").write_text("3;1\n1;4\n")
+    for options in (["--no-header"], ["--true", "0", "--pred", "1"]):
+        assert cli.main(["metrics", str(tmp_path / "t.csv"), "--quiet", "--only", "recall", "--json", *options]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert found["labels"] == [1, 3, 4]
+        assert found["metrics"]["recall"] == [0, 0, 0]
+    (tmp_path / "rows.csv").write_text("3;1;2;4\n" * 4)  # each row may be a matrix
+    assert cli.main(["metrics", str(tmp_path / "rows.csv"), "--quiet"]) == 2
+    assert "has 4 columns; give --true and --pred" in capsys.readouterr().err
+
+
 def test_intervals_of_clusters(tmp_path, capsys):
     rng = np.random.default_rng(8)
     y, p, patient, site = (rng.integers(0, k, 400) for k in (2, 2, 20, 2))

@@ -129,8 +129,8 @@ def test_a_matrix_is_not_taken_for_labels(run):
     for name in ("M.csv", "wide.npy"):
         assert_exits_with_error(run("confusion", name), "columns; give --true and --pred")
     assert_exits_with_error(run("confusion", "M.npy"), "is of shape (3, 3): a matrix")
-    assert_exits_with_error(run("metrics", "M.csv"), "has 3 columns; give --true and --pred")
-    assert json.loads(run("metrics", "M.npy", "--only", "accuracy", "--json")[1])["metrics"] == {"accuracy": 21 / 26}
+    for name in ("M.csv", "M.npy"):
+        assert json.loads(run("metrics", name, "--only", "accuracy", "--json")[1])["metrics"] == {"accuracy": 21 / 26}
     # Columns are only named of labels.
     assert json.loads(run("metrics", "M.npy", "--true", "0", "--pred", "2", "--json")[1])["labels"] == [0, 1, 2, 5, 9]
     assert_exits_with_error(run("metrics", "M.npy", "--header"), "--header and --no-header belong to csv")
@@ -311,6 +311,7 @@ def test_an_option_of_another_name_says_its_own(run, argv, message):
 def test_columns_may_be_named_in_one_text(run, options):
     wanted = run("compare", "t.csv", "--true", "label", "--pred", "new", "--pred", "old", "--json")
     assert run("compare", "t.csv", *options, "--pred", "new,old", "--json") == wanted
+    assert run("compare", "t.csv", *options, "--pred", "new, old", "--json") == wanted
     assert wanted[0] == 0
     assert run("report", "t.csv", *options, "--pred", "new,old", "-o", "r.html")[0] == 0
 

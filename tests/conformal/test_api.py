@@ -542,6 +542,8 @@ def test_coverage_by_size_and_confusion_agree():
         ({"u": U, "randomised": False}, "u must be None without randomisation"),
         ({"rng": 0, "lam": 0.1}, 'lam must be 0 unless method="raps" or "saps"'),
         ({"rng": 0, "method": "top_k", "lam": 0.1}, 'lam must be 0 unless method="raps" or "saps"'),
+        ({"rng": 0, "k_reg": 2}, 'k_reg must be 0 unless method="raps", got 2'),
+        ({"rng": 0, "method": "saps", "lam": 0.1, "k_reg": 1}, 'k_reg must be 0 unless method="raps", got 1'),
         ({"rng": 0, "method": "saps"}, 'lam must be above 0 for method="saps", the weight of a rank'),
         ({"rng": 0, "method": "saps", "lam": 170}, "lam must be below 1000 / C = 167"),
         ({"rng": 0, "method": "raps", "lam": 170}, "lam must be below 1000 / C = 167"),

@@ -1,7 +1,9 @@
 """The reference of the site leaves nothing out."""
 
 import pkgutil
+import re
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 import site_pages
@@ -39,3 +41,17 @@ def test_figures_of_every_topic_are_shown() -> None:
     page = site_pages.benchmarks()
     assert page.count("\n## ") == len(list(site_pages.RESULTS.glob("*-quick-*.json"))) > 0
     assert "bi 0.9" in page
+
+
+def test_links_of_pages_are_files_of_the_tree_and_on_the_site_pages():
+    docs = Path(site_pages.__file__).parent
+    names: list[str] = []
+    for path in (*docs.glob("*.md"), *docs.glob("howto/*.md"), *docs.parent.glob("*.md")):
+        text = path.read_text()
+        targets = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text)
+        assert not [target for target in targets if not (path.parent / target).exists()], path
+        names += (
+            re.findall(r"\]\(pictures/([\w.]+)\)", site_pages.link_to_pictures(text)) if path.parent == docs else []
+        )
+    assert {"index.rst", "models_tutorial.rst"} <= set(names)
+    assert all((docs / "gallery" / name).with_suffix(".py").exists() for name in names if name != "index.rst")

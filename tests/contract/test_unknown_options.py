@@ -228,6 +228,18 @@ def test_a_name_of_another_library_is_answered_by_what_to_call(name, text):
     assert caught.value.name == name.rpartition(".")[2]
 
 
+MODULES = ("agreement", "conformal", "contingency", "detection", "display", "metrics", "results", "uncertainty")
+
+
+@pytest.mark.parametrize("name", [*MODULES, "compat.sklearn", "compat.torchmetrics", "nn"])
+def test_completion_shows_public_names_alone(name):
+    for library in {"compat.sklearn": ["sklearn"], "compat.torchmetrics": ["torch"], "nn": ["torch"]}.get(name, []):
+        pytest.importorskip(library)
+    module = attrgetter(name)(cmfast)
+    assert dir(module) == sorted(module.__all__)
+    assert dir(cmfast.compat) == ["sklearn", "torchmetrics"]
+
+
 def test_what_hints_tell_to_call_is_there():
     from cmfast._core import usual_names
 

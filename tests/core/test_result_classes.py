@@ -34,14 +34,14 @@ TABLES = {
     "AgreementsByCoefficient": (
         lambda: cmfast.agreement.compute([[0, 0], [0, 1], [1, 1]] * 9, ["fleiss_kappa", "gwet_ac1"]), 2, True,
     ),
-    "AucCovariance": (lambda: uncertainty.auc_covariance(Y > 0, [S, S + Y]), 2, False),
+    "AucCovariance": (lambda: uncertainty.auc_covariance(Y > 0, [S, S + Y]), 2, True),
     "BalanceResult": (lambda: cmfast.balance(([0, 0, 1], [1, 2, 2], [1, 2, 3], 3), symmetric="upper"), 3, False),
     "ClassificationReport": (lambda: metrics.classification_report(M), 5, True),
     "Collapsed": (lambda: metrics.collapse(M, ["a", "a", "b"]), 2, True),
     "Comparison": (lambda: uncertainty.compare(PAIRS, "mcc", **FEW), 1, True),
     "Comparisons": (lambda: uncertainty.compare_many({("a", "b"): PAIRS, ("b", "c"): PAIRS}, "mcc", **FEW), 2, True),
     "ComparisonsByMetric": (lambda: uncertainty.compare(PAIRS, ["mcc", "recall"], **FEW), 4, True),
-    "Confusions": (lambda: metrics.most_confused(M, 2), 2, False),
+    "Confusions": (lambda: metrics.most_confused(M, 2), 2, True),
     "Equivalence": (lambda: uncertainty.equivalence(PAIRS, "accuracy", 0.1), 1, True),
     "GcmDiagnostics": (lambda: GCM.diagnostics, 2, False),
     "GcmResult": (lambda: GCM, 6, True),
@@ -63,7 +63,7 @@ TABLES = {
     "Roc": (lambda: metrics.roc([1, 0, 1], [0.9, 0.2, 0.6]), 4, True),
     "ScalingResult": (lambda: cmfast.ipf(M), 3, True),
     "Sensitivity": (lambda: contingency.imbalance_sensitivity("f1", [2.0, 3.0], size=2), 2, False),
-    "SizeCoverage": (lambda: SETS.coverage_by_size(RNG.integers(0, 3, 20)), 8, False),
+    "SizeCoverage": (lambda: SETS.coverage_by_size(RNG.integers(0, 3, 20)), 8, True),
     "SparseHistogram": (GCM.cells.label_histogram, len(GCM.cells.label_histogram()), False),
     "Support": (support, 4, False),
     "Symmetry": (lambda: uncertainty.bowker(PAIRS), 1, False),
@@ -84,15 +84,12 @@ NO_TABLE = {
     ),
 }
 NO_PICTURE = {
-    "AucCovariance": "interval().plot() draws the areas",
     "BalanceResult": "weights of bins; the map itself is the picture",
-    "Confusions": "ConfusionDisplay draws the matrix that they were found in",
     "GcmDiagnostics": "GcmResult.plot() draws them",
     "Margins": "ConfusionDisplay draws the matrix, with its sums",
     "Matches": "boxes belong to an image, which is not here",
     "RakeResult": "weights of records, as many as there are",
     "Sensitivity": "SurfaceDisplay draws the surfaces between which it is the volume",
-    "SizeCoverage": "CcmDisplay.from_sets draws it",
     "SparseHistogram": "cells of any number of axes",
     "Support": "ConfusionDisplay draws the matrix; explain() and the table name its zeros",
     "Symmetry": "one p-value",
@@ -153,6 +150,26 @@ def test_a_result_draws_itself(name):
         plt.close("all")
 
 
+@pytest.mark.pictures
+def test_pictures_have_the_values():
+    plt = pytest.importorskip("matplotlib.pyplot")
+    counts = cmfast.ConfusionCounts.from_labels(["a$"] * 9 + ["b"] * 4, ["a$"] * 6 + ["b"] * 3 + ["a$"] + ["b"] * 3)
+    ax = metrics.most_confused(counts, 5, by="rate").plot()
+    np.testing.assert_allclose([bar.get_width() for bar in ax.patches], [3 / 9, 1 / 4])
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["a$ and b", "b and a$"]
+    assert [text.get_text() for text in ax.texts] == ["0.3333", "0.25"]
+    with pytest.raises(ValueError, match=r"plot draws the confusions of one matrix, got a batch of \(2,\)"):
+        metrics.most_confused(np.stack([M, M]), 2).plot()
+    areas = uncertainty.auc_covariance(Y > 0, [S, S + 0.3 * Y])
+    ax = areas.plot()
+    np.testing.assert_array_equal(ax.lines[0].get_xdata(), areas.auc)
+    ends = [np.array(path.vertices)[:, 0] for path in ax.collections[0].get_paths()]
+    np.testing.assert_array_equal(ends, np.stack([areas.interval().low, areas.interval().high], 1))
+    ax = results.SizeCoverage(np.array([[0, 4, 5], [0, 0, 9]]), np.array([[0, 1, 4], [0, 0, 8]])).plot()
+    assert [line.get_xydata().tolist() for line in ax.lines] == [[[1, 1 / 4], [2, 4 / 5]], [[2, 8 / 9]]]
+    plt.close("all")
+
+
 def test_tables_have_the_values():
     table = metrics.roc([1, 0, 1], [0.9, 0.2, 0.6]).to_pandas()
     assert table["fpr"].tolist() == [0, 0, 0, 1]
@@ -192,9 +209,32 @@ def test_what_has_no_matrix_says_so():
 
 HINTS = {
     "Comparison": {"pvalue": "it is called p_value", "confidence_interval": "its ends are low and high"},
-    "McNemar": {"pvalue": "it is called p_value", "df": "it is called degrees"},
-    "Interval": {"conf_int": "its ends are low and high", "stderr": "it is called standard_error"},
-    "ComparisonsByMetric": {"to_csv": r"to_pandas\(\).to_csv\(path\) writes"},
+    "McNemar": {
+        "pvalue": "it is called p_value",
+        "df": "it is called degrees",
+        "conf_int": r"the test has no interval; uncertainty.compare\(y_true, y_a, y_b, \"accuracy\"\) computes one",
+        "round": r"to_pandas\(\).round\(3\)",
+    },
+    "GroupComparison": {
+        "confidence_interval": "difference_low and difference_high are .* of the difference, low and high those of",
+        "statistic": "difference is the largest minus the smallest value, pair_difference that of each pair",
+        "stat": "difference is the largest",
+    },
+    "GroupComparisonsByMetric": {"p_value": r"each result has its own, as in result\['recall'\].p_value$"},
+    "Interval": {
+        "conf_int": "its ends are low and high",
+        "stderr": "it is called standard_error",
+        "round": r"to_pandas\(\).round\(3\) is a rounded table$",
+    },
+    "Intervals": {
+        "confidence_interval": r"of each result, as of result\['recall'\], its ends are low and high$",
+        "low": r"each result has its own, as in result\['recall'\].low$",
+        "round": r"to_pandas\(\).round\(3\) is a rounded table$",
+    },
+    "ComparisonsByMetric": {
+        "to_csv": r"to_pandas\(\).to_csv\(path\) writes",
+        "pvalue": r"of each result, as of result\['mcc'\], it is called p_value$",
+    },
     "ScalingResult": {
         "T": "matrix is the array",
         "values": "matrix is the array",
@@ -219,8 +259,17 @@ def test_an_attribute_of_another_library_says_what_to_use(name):
 
 
 def test_a_method_is_not_called_an_array():
-    with pytest.raises(AttributeError, match=r"^'Intervals' object has no attribute 'T'$"):
+    with pytest.raises(AttributeError, match=r"'T'; of each result, as of result\['recall'\], estimate is the array$"):
         _ = made("Intervals").T
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_methods_of_tuples_are_never_proposed(name):
+    found = made(name)
+    for attribute in ("counts", "coun", "inde"):
+        with pytest.raises(AttributeError) as error:
+            getattr(found, attribute)
+        assert not any(text in str(error.value) for text in ("'count'", "'index'")), error.value
 
 
 @pytest.mark.parametrize("name", MAKERS)

@@ -155,3 +155,29 @@ def test_counts_have_no_samples_to_ignore():
     ):
         with pytest.raises(ValueError, match="ignore_index must be None unless labels are given"):
             call()
+
+
+def test_a_stream_that_was_read_before_warns():
+    reader = pa.table(COLUMNS).to_reader()
+    assert cmfast.confusion_matrix(reader, **SIDES).sum() == len(FRAME)
+    with pytest.warns(cmfast.DiagnosticWarning, match=r"^confusion_matrix: the RecordBatchReader has no rows left, as"):
+        assert not cmfast.confusion_matrix(reader, **SIDES).size
+    assert not cmfast.confusion_matrix(
+        pa.table(COLUMNS).slice(0, 0), **SIDES
+    ).size  # a table without rows is no mistake
+
+
+@pytest.mark.parametrize("library", TABLES)
+@pytest.mark.parametrize("function", [metrics.roc_auc, metrics.average_precision])
+def test_areas_take_columns_of_a_table(library, function):
+    score = np.linspace(0, 1, len(FRAME)).tolist()
+    columns = COLUMNS | {"ill": [label == "a" for label in COLUMNS["label"]], "score": score, "w": [1, 2] * 50}
+    columns = {name: values[: len(FRAME)] for name, values in columns.items()}
+    make = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "lazy": pl.LazyFrame, "arrow": pa.table}
+    table = make.get(library, pa.table)(columns)
+    table = table.to_reader() if library == "stream" else table
+    arrays = [np.array(columns[name]) for name in ("ill", "score", "w")]
+    wanted = function(*arrays[:2], sample_weight=arrays[2])
+    assert function(table, y_true="ill", y_score="score", sample_weight="w") == wanted
+    with pytest.raises(ValueError, match=r"y_score must be one of the columns .* got 'scor'; did you mean 'score'"):
+        function(pd.DataFrame(columns), y_true="ill", y_score="scor")

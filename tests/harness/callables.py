@@ -301,7 +301,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "state_dict": (None, 3, "x", [1], {}, {"classes": 3}),
     "cells": (None, 3, "x", [1], np.ones(2)),
     "alpha": NO_ALPHA,
-    "k_reg": integers(0, most=2**31),
+    "k_reg": (*integers(0, most=2**31), 1),  # 1 for other scores than "raps"
     "top": (*NO_NUMBER, 0, -1.0, None),
     "axis": (*NO_INTEGER, None, 2, -3, 2**70),
     "pairs": (None, 3, "x", [], [1], [(0, 2)], [(-1, 0)], [(0, 1, 1)], [(0.5, 1)], [(True, 1)], {}, [None]),

@@ -381,10 +381,12 @@ def test_changed_arrays_are_noticed():
     [
         ({"kind": "median"}, "kind must be one of 'total', 'mean'"),
         ({"where": np.ones(N)}, "where must be True or False for each record"),
+        ({"where": np.ones(N, int)}, r"got dtype int64, shape \(60,\); compare numbers, as where == 1$"),
         ({"where": np.ones(3, bool)}, "where must be True or False for each record"),
         ({"clusters": np.zeros(N, int)}, "one cluster has no variance; two or more are needed"),
         ({"clusters": [1, 2]}, r"clusters must be of shape \(60,\), a label for each record, got shape \(2,\)"),
-        ({"strata": Q}, "strata must be labels"),
+        ({"strata": Q}, "strata must be whole numbers, got "),
+        ({"clusters": np.where(np.arange(N) == 7, np.nan, 1.0)}, "clusters must be whole numbers, got nan at 7"),
         (
             {"strata": "region"},
             "strata must be an array, got str 'region'; names are those of columns, and no table was raked",
@@ -519,3 +521,28 @@ def test_what_came_as_a_correction_is_said(fpc, message):
     people, totals = make_people()
     with pytest.raises(ValueError, match=message):
         cmfast.rake(people, totals).estimate("spend", fpc=fpc)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "arrow"])
+def test_missing_integers_outside_a_subpopulation_do_no_harm(library):
+    inside = np.arange(N) % 5 > 0
+    counts = pd.array(np.where(inside, np.arange(N), 0), "Int64")
+    counts[~inside] = pd.NA
+    people = pd.DataFrame({"age": AGE, "sex": SEX, "w": Q, "y": counts, "inside": inside})
+    targets = {"age": dict(enumerate(AGES)), "sex": dict(enumerate(SEXES))}
+    if library == "polars":
+        people = polars.from_pandas(people)
+    elif library == "arrow":
+        people = pytest.importorskip("pyarrow").Table.from_pandas(people)
+    result = cmfast.rake(people, targets, weights="w")
+    wanted = result.estimate(np.arange(N), where=inside)
+    assert result.estimate("y", where="inside") == wanted
+    with pytest.warns(cmfast.FailureWarning, match=r"NaN value at values y\[0\]; pass where= to leave"):
+        assert np.isnan(result.estimate("y").estimate)
+
+
+def test_whole_floats_name_strata_and_clusters():
+    """As pandas stores integers if any of them is missing."""
+    result = cmfast.rake([AGE, SEX], TARGETS, weights=Q)
+    wanted = result.estimate(Y, strata=STRATA, clusters=CLUSTERS)
+    assert result.estimate(Y, strata=np.array(STRATA, float), clusters=np.array(CLUSTERS, float)) == wanted

@@ -35,6 +35,14 @@ def both():
     )  # fmt: skip
 
 
+def test_a_warning_of_an_option_is_issued_once():
+    with pytest.warns(cmfast.DiagnosticWarning, match="report: confidence_level=0.05") as caught:
+        cmfast.report(Y, {"a": A, "b": B}, groups=Y % 2, confidence_level=0.05, n_resamples=20)
+    assert len([one for one in caught if "confidence_level" in str(one.message)]) == 1
+    with pytest.warns(cmfast.DiagnosticWarning, match="report: confidence_level=0.05"):  # again in the next call
+        cmfast.report(Y, A, confidence_level=0.05, n_resamples=20)
+
+
 def test_the_script_finds_the_counts_and_the_scaling(both):
     facts = read_page_data(both)
     assert facts["labels"] == NAMES.tolist()

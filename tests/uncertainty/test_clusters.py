@@ -90,6 +90,8 @@ def test_normal_and_threads():
     [
         ({"clusters": 1}, "clusters must be True or False"),
         ({"strata": [0, 1]}, "strata must be labels of shape"),
+        ({"strata": np.arange(40) / 2}, r"strata must be labels of shape \(40,\), got dtype float64"),
+        ({"strata": np.full(40, np.inf)}, "strata must be labels of shape"),
         ({"clusters": True, "method": "wilson"}, "with clusters or strata"),
         ({"clusters": True, "scheme": "rows"}, "with clusters or strata"),
         ({"strata": np.zeros(40, int), "n": 9}, "n must be None with strata"),
@@ -98,6 +100,12 @@ def test_normal_and_threads():
 def test_what_does_not_go_together_is_refused(options, match):
     with pytest.raises((TypeError, ValueError), match=match):
         uncertainty.interval(PATIENTS, "accuracy", **options)
+
+
+def test_whole_floats_name_strata():
+    strata = np.arange(40) % 3
+    wanted = uncertainty.standard_error(PATIENTS, "mcc", clusters=True, strata=strata)
+    assert uncertainty.standard_error(PATIENTS, "mcc", clusters=True, strata=strata.astype(float)) == wanted
 
 
 def test_few_clusters_are_surer_than_they_can_be():

@@ -366,6 +366,8 @@ def test_mistakes():
 def test_small_groups_are_warned_of():
     with pytest.warns(cmfast.DiagnosticWarning, match='in 1 of 2 groups too few samples.*"wilson"'):
         uncertainty.compare_groups(recalls([80, 3], [100, 4]), "recall_binary", method="bootstrap")
+    with pytest.warns(cmfast.DiagnosticWarning, match="too few samples .* only more samples help$"):
+        uncertainty.compare_groups(recalls([80, 3], [100, 4]), "mcc", method="bootstrap", n_resamples=20)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         uncertainty.compare_groups(recalls([80, 3], [100, 4]), "recall_binary")

@@ -143,12 +143,31 @@ def test_undefined_replicates_are_counted():
 @pytest.mark.parametrize(
     ("M", "name", "method", "match"),
     [
-        ([[28, 1], [1, 30]], "mcc", "bca", 'intervals of mcc by bca .* fewer than 4 samples .* or "wilson"'),
+        (
+            [[28, 1], [1, 30]],
+            "mcc",
+            "bca",
+            'intervals of mcc by bca .* fewer than 4 samples .*; use method="posterior"$',
+        ),
         ([[28, 2], [2, 28]], "accuracy", "normal", "too few samples"),
         ([[40, 9], [1, 2]], "balanced_accuracy", "percentile", "balanced_accuracy by percentile"),
         ([[40, 9], [1, 2]], ["recall", "precision"], "bca", "recall and 1 other metric by bca"),
         ([[[40, 9], [1, 2]], [[40, 9], [8, 40]]], "recall", "basic", "in 2 of 2 matrices"),
-        (np.eye(5, dtype=int) * 9, "recall", "posterior", 'use method="wilson"'),
+        ([[28, 1], [1, 30]], "accuracy", "bca", 'fewer than 4 samples .*; use method="posterior", or method="wilson"$'),
+        (
+            [[28, 1], [1, 30]],
+            ["mcc", "accuracy"],
+            "bca",
+            'use method="posterior", or method="wilson" for shares of samples, such as accuracy$',
+        ),
+        (np.eye(5, dtype=int) * 9, "recall", "posterior", 'use method="wilson"$'),
+        (np.eye(5, dtype=int) * 9, "f1_macro", "posterior", "only more samples help$"),
+        (
+            np.eye(5, dtype=int) * 9,
+            ["f1_macro", "recall"],
+            "posterior",
+            'use method="wilson" for shares of samples, such as recall; for others only more samples help$',
+        ),
     ],
 )
 def test_few_samples_are_warned_of(M, name, method, match):
@@ -156,6 +175,10 @@ def test_few_samples_are_warned_of(M, name, method, match):
         uncertainty.interval(M, name, method=method, n_resamples=20)
     assert caught[0].filename == __file__
     uncertainty.interval(M, name, method=method, n_resamples=20, on_failure="ignore")
+    text = str(caught[0].message)
+    if 'method="wilson"' in text:
+        advised = [one for one in np.atleast_1d(name).tolist() if f"such as {one}" in text or "such as" not in text]
+        uncertainty.interval(M, advised, method="wilson")  # the advice applies
 
 
 def test_enough_samples_are_not_warned_of():

@@ -61,7 +61,15 @@ def collect_table(x: Any) -> Any:
         return x
     import pyarrow as pa
 
-    return pa.table(x)
+    table = pa.table(x)
+    if name == "RecordBatchReader" and not table.num_rows:
+        from cmfast._core import failures  # which imports the adapters
+
+        failures.warn_diagnostic(
+            "the RecordBatchReader has no rows left, as it gives them only once; reader.read_all() makes a table to "
+            "read again"
+        )
+    return table
 
 
 def _table_class(x: Any) -> type | None:
@@ -134,6 +142,18 @@ def frame_to_array(name: str, x: Any) -> Any:
     gaps = any(not isinstance(dtype, np.dtype) for dtype in x.dtypes) and bool(x.isna().to_numpy().any())
     together = np.result_type(*dtypes, *([np.float64] if gaps and not {d.kind for d in dtypes} & {"f"} else []))
     return x.to_numpy(dtype=together, **({"na_value": np.nan} if gaps else {}))
+
+
+def fill_integer_gaps(x: Any) -> Any:
+    """Return a column of integers with missing values as float64 with NaN, and anything else unchanged."""
+    pd, pl, pa = map(find_loaded_module, ("pandas", "polars", "pyarrow"))
+    if pd is not None and isinstance(x, pd.Series) and isinstance(x.dtype, pd.api.extensions.ExtensionDtype):
+        return x.astype(np.float64) if x.dtype.kind in "iu" and x.hasnans else x
+    if pl is not None and isinstance(x, pl.Series):
+        return x.cast(pl.Float64) if x.dtype.is_integer() and x.null_count() else x
+    if pa is not None and isinstance(x, pa.Array | pa.ChunkedArray):
+        return x.cast(pa.float64(), safe=False) if pa.types.is_integer(x.type) and x.null_count else x
+    return x
 
 
 def _refuse_label_columns(name: str, columns: Any, index: Any = ()) -> None:

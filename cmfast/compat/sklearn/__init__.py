@@ -89,3 +89,8 @@ def patch() -> None:
 def unpatch() -> None:
     """Restore scikit-learn's own functions where :func:`patch` replaced them."""
     _patch.swap({function: _patch.get_original(function) for function in FUNCTIONS})
+
+
+def __dir__() -> list[str]:
+    """Return the public names."""
+    return __all__

@@ -111,3 +111,8 @@ __all__ = [
     "Specificity",
     "StatScores",
 ]
+
+
+def __dir__() -> list[str]:
+    """Return the public names."""
+    return __all__

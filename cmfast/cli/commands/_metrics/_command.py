@@ -3,6 +3,7 @@
 import argparse
 import math
 from functools import partial
+from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
@@ -10,13 +11,16 @@ import numpy as np
 import cmfast
 from cmfast._core.annotations import IntervalMethod
 from cmfast._files import tables
+from cmfast._files.matrices import is_square_table
 from cmfast._files.output import FileError
 from cmfast._files.sources import is_several, open_locally
+from cmfast._files.stores import Source
 from cmfast.cli._cluster import add_cluster, start_tasks
 from cmfast.cli._counting import CountedLabels, count
 from cmfast.cli._matrices import open_matrices
 from cmfast.cli._options import (
     CELLS,
+    COMMON,
     TABLES,
     add_common,
     add_labels,
@@ -46,7 +50,7 @@ def add_options(parser: Parser) -> None:
     what = "column of clusters, such as patients: intervals resample clusters instead of samples"
     add_common(parser, "--cluster", help=what)
     parser.add_argument("--method", choices=METHODS, help="interval method (default: bca)")
-    add_common(parser, "--confidence-level", type=float, metavar="SHARE", help="confidence level (default: .95)")
+    add_common(parser, "--confidence-level", default=None, metavar="SHARE")
     parser.add_argument("--group-mb", type=positive_number, default=_groups.MEMORY, help=argparse.SUPPRESS)
     add_common(parser, "--block-mb", "--threads")
     add_output(parser, "csv, parquet or json file: a row per group or matrix")
@@ -57,9 +61,10 @@ def run(args: argparse.Namespace) -> Result:
     """Compute the metrics; failed if some matrices have none."""
     args.tasks = start_tasks(args)
     args.target = check_output(args, TABLES, *find_label_files(args))
-    for option, value in (("--cluster", args.cluster), ("--method", args.method)):
-        if value is not None and not args.interval:
+    for option in ("--cluster", "--method", "--confidence-level"):
+        if getattr(args, option[2:].replace("-", "_")) is not None and not args.interval:
             misuse(f"{option} belongs to --interval")
+    args.confidence_level = args.confidence_level or COMMON["--confidence-level"]["default"]
     if not _are_labels(args) and args.cells is None:
         batch = _parts.open_parts(args, _request(args, []), whole=_needs_all(args))
         if batch is not None:
@@ -112,7 +117,7 @@ def _open_matrices(args: argparse.Namespace) -> np.ndarray | None:
             misuse("--cells belongs to matrices, --labels, --true, --pred, --by, --cluster and --header to labels")
         if args.tasks.are_needed(args.input):
             misuse("--cells belongs to one table, read without --scheduler")
-    elif of_labels or is_several(args.input) or args.input.suffix.lower() not in (".npy", ".zarr"):
+    elif of_labels or is_several(args.input) or not _holds_matrices(args.input):
         return None
     M = open_matrices(args)
     if tables.are_matrices(M):
@@ -120,6 +125,14 @@ def _open_matrices(args: argparse.Namespace) -> np.ndarray | None:
     if args.cells is not None:
         raise FileError(args.input, f"must hold square matrices, but they are of shape {M.shape[-2:]}")
     return None
+
+
+def _holds_matrices(source: Source) -> bool:
+    """Whether a file is of a kind that holds matrices, or a csv file with one matrix without labels."""
+    suffix = source.suffix.lower()
+    if suffix in (".npy", ".zarr"):
+        return True
+    return suffix in tables.TEXTS and isinstance(source, Path) and not are_counts(source) and is_square_table(source)
 
 
 def _request(args: argparse.Namespace, labels: list[Any], *, has_order: bool = True) -> _blocks.Request:
