@@ -10,7 +10,7 @@ from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure, Progress
 from cmfast._core.progress import make_reporter
 from cmfast._core.usual_options import explain_options
-from cmfast.margins import _explain_rake_failure, _long_tables
+from cmfast.margins import _explain_rake_failure, _grouped_tables, _long_tables, _rake_groups
 from cmfast.margins._csr_matrix import CsrMatrix, read_csr
 from cmfast.margins._estimates import keep_records
 from cmfast.margins._labels import AxisLabels
@@ -38,6 +38,7 @@ def rake(
     /,
     targets: Any,
     *,
+    by: str | Sequence[str] | None = None,
     weights: Array | str | None = None,
     method: Raking = "raking",
     bounds: Any = None,
@@ -209,6 +210,11 @@ def rake(
     max_iter = validate.max_iter(max_iter)
     long, frame = None, frames.collect_table(design)
     design = frame
+    if by is not None:
+        if names is not None:
+            validate.refuse("names", "None with by", validate.format_value(names))
+        shared = {"method": method, "tol": tol, "max_iter": max_iter, "num_threads": num_threads}
+        return _rake_by(design, targets, by, weights, (bounds, importance), shared, on_failure, progress)
     targets = frames.collect_tables(targets) if frames.is_table(design) else targets
     rows_of = _check_row_order(design, weights, bounds)
     if _long_tables.are_by_name(design, targets, ARGUMENTS):
@@ -272,6 +278,37 @@ def rake(
     return attach_records(result, records)
 
 
+def _rake_by(
+    design: Any,
+    targets: Any,
+    by: Any,
+    weights: Any,
+    limits: tuple[Any, Any],
+    shared: dict[str, Any],
+    on_failure: OnFailure,
+    progress: Progress,
+) -> RakeResult[Any]:
+    """Rake each group of a table to its totals; `limits` are the bounds and the importance."""
+    bounds, importance = limits
+    if not frames.is_table(design):
+        wanted = "a table with the columns of by"
+        validate.refuse("design", wanted, type(design).__name__, TypeError)
+    _check_row_order(design, weights, bounds)
+    table = _grouped_tables.read_grouped_table(weights, design, frames.collect_tables(targets), by, ARGUMENTS)
+    n = len(table.order)
+    codes, own = dispatch.adopt(optional=("weights",), design=table.codes, weights=table.weights)
+    validate.real(weights=own)
+    if own is not None:
+        validate.vectors("weights", own, n)
+        own = adapter(own).to_host(own)
+    low, high = _validate_bounds(shared["method"], bounds, n)
+    p = validate_importance(importance, len(table.margins))
+    _warn_of_proportions_by_group(table, own)
+    reporter = make_reporter(progress, "groups")
+    options = _rake_groups.GroupOptions(shared, low, high, p, on_failure, reporter)
+    return _rake_groups.rake_groups(table._replace(codes=codes), design, own, options)
+
+
 def _check_row_order(design: Any, weights: Any, bounds: Any) -> Any:
     """Raise ValueError if Series for each record have one index in two orders; return one of them, or None."""
     arrays = {"design": design}
@@ -312,6 +349,23 @@ def _warn_of_proportions(
         failures.warn_diagnostic(
             f"{said}; multiply the targets by the size of the population for weights that add up to it"
         )
+
+
+def _warn_of_proportions_by_group(table: _grouped_tables.GroupedTable, weights: np.ndarray | None) -> None:
+    """Warn if the targets of all groups are proportions, but the weights of the largest group add up to far more."""
+    if not all(((one.targets >= 0.0) & (one.targets <= 1.0)).all() for one in table.margins) or not table.groups:
+        return
+    totals = np.diff(table.first)
+    if weights is not None:
+        sums = np.concatenate([np.zeros(1), np.cumsum(weights.reshape(-1, len(table.order))[:1, table.order])])
+        totals = np.diff(sums[table.first])
+    g = int(np.argmax(totals))
+    margins = table.find_margins(g)
+    here = slice(int(table.first[g]), int(table.first[g + 1]))
+    own = None if weights is None else weights[..., table.order[here]]
+    axes = tuple(table.margins[k].of for k in margins)
+    given = [table.get_target(k, g) for k in margins]
+    _warn_of_proportions(own, here.stop - here.start, given, axes, table.name_categories(g))
 
 
 def _are_attribute_pairs(targets: Any) -> bool:

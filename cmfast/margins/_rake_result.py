@@ -71,14 +71,21 @@ class RakeResult(NamedTuple, Generic[ArrayT]):
     def _parts(self) -> dict[str, str]:
         """Return the parts that the repr shows, by name."""
         batch = dispatch.shape_of(self.status)
+        groups, n = self.groups, f"{dispatch.shape_of(self.weights)[-1]:,}"
+        if groups is not None:
+            batch, n = batch[:-1], f"{n} of {len(groups):,} groups"
         return {
-            "records": f"{dispatch.shape_of(self.weights)[-1]:,}"
-            + (f", a batch of {' x '.join(map(str, batch))}" if batch else ""),
+            "records": n + (f", a batch of {' x '.join(map(str, batch))}" if batch else ""),
             "status": result_repr.format_statuses(self.status),
             "residual": result_repr.format_largest(self.residual),
             "estimated weight error": result_repr.format_largest(self.weight_error),
             "passes": result_repr.format_largest(self.n_iter, ","),
         }
+
+    @property
+    def groups(self) -> tuple[Any, ...] | None:
+        """Labels of the groups that were raked, tuples for several columns; None without `by`."""
+        return getattr(getattr(self, "_records", None), "groups", None)
 
     def explain(self, index: int | tuple[int, ...] | None = None) -> str:
         """Return a text that explains the status of the weights, or of one element of the batch.
@@ -237,7 +244,7 @@ def _compute_effective_size(weights: Any) -> Any:
     return 1.0 / (shares * shares).sum(-1)
 
 
-def attach_records(result: R, records: _estimates.RakedRecords | None) -> R:
+def attach_records(result: R, records: _estimates.RakedRecords | _estimates.GroupedRecords | None) -> R:
     """Return the result with the records that were raked, for its method `estimate`; itself without records.
 
     The class of the copy differs in this alone, so that named tuples keep their fields.
