@@ -183,7 +183,9 @@ def estimate(raked: Any, records: RakedRecords | GroupedRecords, values: Any, op
         for name, column in zip(wanted, arrays, strict=True)
     ]
     if on_failure != "ignore" and units.factors.any():
-        _warn_of_few_units(calibration.count_units(units), calibration.rank, "records" if clusters is None else "clusters")
+        _warn_of_few_units(
+            calibration.count_units(units), calibration.rank, "records" if clusters is None else "clusters"
+        )
     named = [axis_names.name_axes(x, {}, name) for name, x in zip(wanted, found, strict=True)]
     if one:
         return named[0]
@@ -508,6 +510,7 @@ class Calibration:
         shares = w / (w @ inside)
         means = np.array([row @ shares for row in rows])
         return means, _compute_variance(shares * (residuals[:-1] - means[:, None] * residuals[-1]), units)
+
 
 def _make_matrix(records: RakedRecords, n: int) -> Any:
     """Return the columns whose totals were raked to: an array, or a csr_array of SciPy."""

@@ -242,22 +242,27 @@ def _read_margins_by_group(targets: Any, by: tuple[str, ...], others: list[Any],
             whole = (*(column for column in by if column not in columns), *columns)
             option = f"{name}[{validate.format_value(key)}]"
             found.append(_long_tables.read_totals(whole, totals, others, called, option))
-    elif frames.is_table(targets):
+    elif _is_margin_table(targets):
         found.append(_long_tables.read_margin_table(name, targets, others, called))
-    elif isinstance(targets, list | tuple) and targets and all(map(frames.is_table, targets)):
+    elif isinstance(targets, list | tuple) and targets and all(map(_is_margin_table, targets)):
         found += [_long_tables.read_margin_table(f"{name}[{k}]", x, others, called) for k, x in enumerate(targets)]
     else:
-        wanted = f"a dict {{group: targets}}, a table with the columns of by, or a list of such tables"
+        wanted = "a dict {group: targets}, a table with the columns of by, or a list of such tables"
         validate.refuse(name, wanted, validate.format_value(targets), TypeError)
     margins = []
     for margin in found:
         lacking = next((column for column in by if column not in margin.columns), None)
         if lacking is not None:
-            wanted = f"with column {lacking!r} of by"
-            validate.refuse(margin.label, wanted, f"columns {validate.format_value(', '.join(margin.columns), str)}")
+            given = validate.format_value(", ".join(margin.columns), str)
+            validate.fail(f"{margin.label} must have the columns of by, got columns {given} without {lacking!r}")
         names = tuple(column for column in margin.columns if column not in by)
         margins.append(_Given(margin.label, names, [_Part(margin.columns, margin.number, margin.numbers)], None))
     return margins
+
+
+def _is_margin_table(x: Any) -> bool:
+    """Return whether `x` is a table, or a Series of pandas."""
+    return frames.is_table(x) or frames.list_index_names(x) is not None
 
 
 def _are_columns(key: Any, others: list[Any]) -> bool:
@@ -265,20 +270,18 @@ def _are_columns(key: Any, others: list[Any]) -> bool:
     return all(name in others for name in key) if isinstance(key, tuple) else key in others
 
 
-def _read_groups(
-    targets: Mapping[Any, Any], by: tuple[str, ...], others: list[Any], called: Arguments
-) -> list[_Given]:
+def _read_groups(targets: Mapping[Any, Any], by: tuple[str, ...], others: list[Any], called: Arguments) -> list[_Given]:
     """Return the margins of a dict with the targets of each group."""
     rest = [name for name in others if name not in by]
     found: dict[tuple[str, ...], _Given] = {}
-    for group, own in targets.items():
+    for group, given in targets.items():
         key = group if len(by) > 1 else (group,)
         if not isinstance(key, tuple) or len(key) != len(by):
             wanted = f"labels of {', '.join(by)}" if len(by) == 1 else f"tuples of labels of {', '.join(by)}"
             validate.refuse(f"the keys of {called.margins}", wanted, validate.format_value(group))
         option = f"{called.margins}[{validate.format_value(group)}]"
-        own = frames.collect_tables(own)
-        if not (isinstance(own, Mapping | list | tuple) or frames.is_table(own)):
+        own = frames.collect_tables(given)
+        if not (isinstance(own, Mapping | list | tuple) or _is_margin_table(own)):
             wanted = "a dict {column: totals} or a table, the targets of a group"
             validate.refuse(option, wanted, validate.format_value(own), TypeError)
         for margin in _long_tables.read_margins(own, rest, called._replace(margins=option)):
@@ -335,7 +338,7 @@ def _number_groups(
     orders = []
     for each, is_declared in zip(labels, declared, strict=True):
         order = list(range(len(each)))
-        orders.append(order if is_declared else sorted(order, key=lambda k: (type(each[k]).__name__, each[k])))  # noqa: B023
+        orders.append(order if is_declared else sorted(order, key=lambda k: (type(each[k]).__name__, each[k])))
     number = np.zeros(sum(map(len, keys)), np.int64)
     for codes, order in zip(np.concatenate(keys).T, orders, strict=True):
         places = np.zeros(len(order), np.int64)
@@ -362,7 +365,9 @@ def _check_groups(
     named = set().union(*(one.named for one in rows if one.named is not None))
     for k in np.flatnonzero(has_records):
         if groups[k] not in named:
-            validate.fail(f"{called.margins} have no group {_name_group(by, groups[k])}, which occurs in {called.frame}")
+            validate.fail(
+                f"{called.margins} have no group {_name_group(by, groups[k])}, which occurs in {called.frame}"
+            )
 
 
 def _select_rows(name: str, rows: list[_Rows], of_rows: list[np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:

@@ -71,6 +71,11 @@ def rake(
         the categories as its index, a dict ``{category: total}``, or a table. Or tables, as the margins of
         :func:`ipf_cells`: columns named as in `design` and one of totals, a row for each combination. Every category
         of `design` needs a total.
+    by : str, or list of str, optional
+        Names of the columns of a table that define groups, each raked to its own totals. `targets` are as for a table,
+        with the columns of `by` beside the others, in tables or as ``{(group, category): total}`` for a column; or
+        ``{group: targets}``, with the targets of each group alone; groups of several columns are tuples. Every
+        group of `design` needs totals.
     weights : array, shape (..., n), or str, optional
         Design weights, nonnegative; default: ones. Leading axes broadcast with those of the targets: areas, replicates.
         Or, if `targets` names columns, the name of their column in `design`.
@@ -82,7 +87,7 @@ def rake(
         Bounds of the ratio of a weight to its design weight; each a number or an array with one entry per record.
         Required by "truncated" and "logit" alone; 0 <= low <= high, and low < 1 < high for "logit".
     importance : positive float, or sequence of them, optional
-        Penalty weights of soft constraints, one for each column, or for each pair of `targets`: a missed total
+        Penalty weights of soft constraints, one for each column, or for each pair, or table, of `targets`: a missed total
         m r instead of m adds importance times m (r log r - r + 1) to the divergence of the weights, so that its sign is
         kept, and zero stays zero. Infinite (the default): must be met. With finite weights margins need not agree, and
         the result does not depend on their order.
@@ -100,19 +105,20 @@ def rake(
     num_threads : int, optional
         Most threads to use, for a batch; default: as :func:`cmfast.config` says, else what the process may use.
     progress : bool or callable, optional
-        True shows a bar on stderr; a callable gets ``(done, total)`` in elements of the batch.
+        True shows a bar on stderr; a callable gets ``(done, total)`` in elements of the batch, or in groups.
 
     Returns
     -------
     RakeResult
         In the library of `design`; NumPy arrays for a sparse design, and for a table. With a table whose columns are
-        named `multipliers`, `achieved` and `proof` have one value per given category, in that order.
+        named `multipliers`, `achieved` and `proof` have one value per given category, in that order. With `by` the
+        diagnostics have a last axis of groups, whose labels are in `groups`, sorted or in the order of a categorical.
 
     Raises
     ------
     TypeError, ValueError
         Arrays of two libraries or devices, or not real; shapes that do not agree; a column that is not there, or has
-        missing values; a category of the records that has no total; a wrong option.
+        missing values; a category or group of the records that has no total; a wrong option.
     NotImplementedError
         Arrays on a GPU.
 
@@ -135,6 +141,9 @@ def rake(
     or 200 steps led nowhere. CONVERGED means that `residual` was measured on what is returned, that the last step moved
     no weight by more than 1e-3 of itself ("linear": of its design weight), and that `weight_error`, an estimate, is at
     most 1e-4.
+
+    With `by` each group has the bits of a call with its records alone, and a status of its own; one with totals and no
+    records is a ZERO_LINE. Messages name groups by their labels.
 
     Does not synchronise a device: there are no kernels for GPUs yet. Reproducible: same input, same bits, for any
     `num_threads` and neighbours in the batch; with more than 64 columns where the linear algebra library is the same
@@ -181,7 +190,21 @@ def rake(
     >>> result.weights.round(2).tolist()
     [17.38, 17.38, 25.24, 10.24, 14.88, 14.88]
 
-    The same by columns, with no weight more than 1.25 times its design weight:
+    Two groups, each with its own totals:
+
+    >>> persons["site"] = ["a", "b", "a", "a", "b", "b"]
+    >>> totals = pd.DataFrame(
+    ...     {
+    ...         "site": ["a", "a", "b", "b"],
+    ...         "age": ["young", "old", "young", "old"],
+    ...         "total": [10.0, 20.0, 30.0, 40.0],
+    ...     }
+    ... )
+    >>> result = cmfast.rake(persons, totals, by="site")
+    >>> result.groups, result.weights.round(6).tolist()
+    (('a', 'b'), [5.0, 30.0, 5.0, 20.0, 20.0, 20.0])
+
+    The first example by columns, with no weight more than 1.25 times its design weight:
 
     >>> design = [
     ...     [1, 0, 1],

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import dispatch, failures, validate
+from cmfast._core import bad_values, dispatch, failures
 from cmfast._core.annotations import OnFailure
 from cmfast.kernels.status import Status
 from cmfast.margins import _explain_rake_failure
@@ -64,7 +64,7 @@ def rake_groups(table: GroupedTable, frame: Any, weights: Any, options: GroupOpt
         if options.report is not None:
             options.report(g + 1, n_groups)
     result = _merge(table, groups, batch, n)
-    _report_failures(table, groups, batch, result, options.on_failure)
+    _report_failures(table, groups, weights, result, options.on_failure)
     return attach_records(result, _keep_records(table, groups, batch, frame))
 
 
@@ -114,11 +114,20 @@ def _merge(table: GroupedTable, groups: list[_Group], batch: tuple[int, ...], n:
 def _report_failures(
     table: GroupedTable,
     groups: list[_Group],
-    batch: tuple[int, ...],
+    weights: np.ndarray | None,
     result: RakeResult[Any],
     on_failure: OnFailure,
 ) -> None:
     """Warn or raise about groups without weights; the message names the first of them."""
+
+    def describe_weight(index: tuple[int, ...]) -> str:
+        """Return a text that names the first bad weight of a group by its position in the table; empty for none."""
+        if weights is None or result.status[index] != Status.INVALID:
+            return ""
+        row, g = weights[index[:-1]], index[-1]
+        here = np.zeros(len(row), np.bool_)
+        here[table.order[table.first[g] : table.first[g + 1]]] = True
+        return bad_values.describe_first("weights", row, here & ~(np.isfinite(row) & (row >= 0.0)))
 
     def describe(index: tuple[int, ...]) -> str:
         """Return the reason why the group at `index` has no weights."""
@@ -127,9 +136,9 @@ def _report_failures(
         parts = [list(group.out[k : k + size]) for k in range(1, 3 * size + 1, size)]
         one: RakeResult[Any] = RakeResult(group.out[0], *parts, *group.out[-4:])
         problem = _explain_rake_failure.RakeProblem(
-            batch, group.design, group.weights, group.targets, group.axes, None, words
+            result.status.shape[:-1], group.design, group.weights, group.targets, group.axes, None, words
         )
-        reason = _explain_rake_failure.explain_rake_failure(index[:-1], problem, one)
+        reason = describe_weight(index) or _explain_rake_failure.explain_rake_failure(index[:-1], problem, one)
         return f"{table.name_group(index[-1])}: {reason}"
 
     several = int(np.count_nonzero(result.status)) > 1

@@ -43,7 +43,7 @@ class RakeResult(NamedTuple, Generic[ArrayT]):
     proof : array of float64, shape (..., K), or list of them
         With INFEASIBLE an infeasibility certificate: multipliers of the totals such that no weights reach the weighted
         sum of the targets; else NaN.
-    residual : array of float64, shape (...)
+    residual : array of float64, shape (...), or (..., groups) with `by`, as all that follow
         The largest distance of a total from its target over that, or a thousandth of what the total would be without
         signs, if that is more; "linear", whose weights may be zero: or a millionth of what that was of the design
         weights. With attributes the distances in all categories of a target over the sum of these. Of
@@ -200,6 +200,10 @@ class RakeResult(NamedTuple, Generic[ArrayT]):
         Targets of NaN are left out, and those of finite `importance` shrink the regression as they do the weights.
         The interval is the estimate +- a quantile of Student's t with as many degrees of freedom as there are clusters
         less strata; R's `confint` uses the normal distribution unless it is told so.
+
+        Groups of `by` that were drawn apart are strata: name their columns as `strata`, and their variances add up.
+        Strata and clusters may also cross groups. An estimate needs the groups of its records alone: others may have
+        weights of NaN.
 
         Design weights and totals must be known without error: the variance is that of the sample alone. The time is
         that of a QR factorisation of the design for each set of design weights; two copies of a block of records and a
