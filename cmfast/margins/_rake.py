@@ -87,7 +87,7 @@ def rake(
         Bounds of the ratio of a weight to its design weight; each a number or an array with one entry per record.
         Required by "truncated" and "logit" alone; 0 <= low <= high, and low < 1 < high for "logit".
     importance : positive float, or sequence of them, optional
-        Penalty weights of soft constraints, one for each column, or for each pair, or table, of `targets`: a missed total
+        Penalty weights of soft constraints, one for each column, or for each pair or table of `targets`: a missed total
         m r instead of m adds importance times m (r log r - r + 1) to the divergence of the weights, so that its sign is
         kept, and zero stays zero. Infinite (the default): must be met. With finite weights margins need not agree, and
         the result does not depend on their order.
