@@ -22,6 +22,7 @@ HERE = Path(__file__).parent
 PAGE, KEPT = HERE / "groups.md", HERE / "groups_coverage.json"
 SHARES, OTHERS, OVERALL, UNITS = "shares", "others", "overall", "units"  # names of the tables, in comments of the page
 STUDIES, RESAMPLES = 2_000, 2_000
+UNIT_STUDIES = 500  # with clusters or weights, which are compared one by one
 BLOCK = 50  # studies at a time
 QUANTILES, IGNORED = "quantiles", "ignored"  # quantiles of replicates; clusters and weights left out
 PATIENT_SPREAD = 4.0  # sum of both parameters of the beta distribution of accuracies of patients: correlation .2
@@ -200,9 +201,9 @@ def count_covered_of_units(setting: Setting, methods: tuple[str, ...], seed: lis
     """Return by method how many studies with clusters or weights hold the difference of two groups."""
     rng, truth = np.random.default_rng(seed), setting.right[0] - setting.right[1]
     held = {method: {"gap": 0} for method in methods}
-    for study in range(STUDIES):
+    for study in range(UNIT_STUDIES):
         given = draw_units(setting, "weighted" in setting.shown[0], rng)
-        options: dict[str, Any] = {"n_resamples": RESAMPLES, "rng": study, "on_failure": "ignore"}
+        options: dict[str, Any] = {"n_resamples": RESAMPLES // 2, "rng": study, "on_failure": "ignore"}
         labels = [given.pop(side) for side in ("y_true", "y_pred", "groups")]
         for method in methods:
             if method == IGNORED:
@@ -265,7 +266,7 @@ def main() -> None:
                 for k, one in enumerate(settings)
             ]
             kept[name] = [
-                {"setting": list(one.shown), "studies": STUDIES, "held": counts}
+                {"setting": list(one.shown), "studies": UNIT_STUDIES if name == UNITS else STUDIES, "held": counts}
                 for one, counts in zip(settings, held, strict=True)
             ]
             KEPT.write_text(json.dumps(kept, indent=1) + "\n")
