@@ -39,7 +39,7 @@ def test_weighted_accuracies_are_ratio_estimates():
     found = compare(Y, P, GROUP, "accuracy", sample_weight=W, method="delta")
     clustered = compare(Y, P, GROUP, "accuracy", sample_weight=W, clusters=PATIENT, method="delta")
     for g, name in enumerate("abc"):
-        here = GROUP == name
+        here = name == GROUP
         mean, z = accuracy_error(here, np.arange(N), W)
         assert found.estimate[g] == pytest.approx(mean, rel=1e-12)
         assert found.standard_error[g] == pytest.approx(np.sqrt((z**2).sum()), rel=1e-9)
@@ -54,7 +54,7 @@ def test_weighted_accuracies_are_ratio_estimates():
 def test_clusters_have_the_errors_of_intervals_of_clusters(name):
     found = compare(Y, P, GROUP, name, clusters=PATIENT, method="delta")
     for g, group in enumerate("abc"):
-        here = GROUP == group
+        here = group == GROUP
         one = uncertainty.interval(Y[here], P[here], name, clusters=PATIENT[here], method="normal", on_failure="ignore")
         np.testing.assert_allclose(found.estimate[g], one.estimate, rtol=1e-12)
         np.testing.assert_allclose(found.standard_error[g], one.standard_error, rtol=1e-9)
@@ -100,7 +100,7 @@ def test_fairness_with_clusters_and_weights():
     for name in ("selection_rate", "equal_opportunity", "equalized_odds"):
         found = compare(y, p, GROUP, name, sample_weight=W, clusters=PATIENT, method="delta")
         for g, group in enumerate("abc"):
-            here = GROUP == group
+            here = group == GROUP
             w, rates = W[here], []
             if name != "equal_opportunity":
                 of = {"selection_rate": np.ones(here.sum(), bool), "equalized_odds": y[here] == 0}[name]
