@@ -73,7 +73,7 @@ def rake(
         of `design` needs a total.
     by : str, or list of str, optional
         Names of the columns of a table that define groups, each raked to its own totals. `targets` are as for a table,
-        with the columns of `by` beside the others, in tables or as ``{(group, category): total}`` for a column; or
+        with the columns of `by` next to the others, in tables or as ``{(group, category): total}`` for a column; or
         ``{group: targets}``, with the targets of each group alone; groups of several columns are tuples. Every
         group of `design` needs totals.
     weights : array, shape (..., n), or str, optional

@@ -97,7 +97,7 @@ class GroupUnits(NamedTuple):
 def count_units(
     given: tuple[Any, ...], options: dict[str, Any], table: Any, columns: dict[str, Any] | None, ignored: Any
 ) -> ConfusionCounts[Any]:
-    """Count labels with weights or clusters; put the units of each group in `options`, in the place of both.
+    """Count labels with weights or clusters; put the units of each group in `options` instead of both.
 
     `given` are the labels and groups, or `columns` their names in `table`.
     """
