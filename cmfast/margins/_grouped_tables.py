@@ -1,6 +1,6 @@
 """Read tables of records of several groups, and the totals of each group, by the names of columns and categories.
 
-Categories are numbered within each group, from those that its records or totals have, in one order for all groups.
+GroupCategories are numbered within each group, from those that its records or totals have, in one order for all groups.
 """
 
 import math
@@ -49,7 +49,7 @@ class GroupedMargin(NamedTuple):
     is_given: np.ndarray
 
 
-class Categories(NamedTuple):
+class GroupCategories(NamedTuple):
     """The categories of one column in each group.
 
     Attributes
@@ -98,8 +98,8 @@ class GroupedTable(NamedTuple):
         Where the sorted records of each group begin.
     columns : tuple of str
         Columns of categories.
-    categories : list of Categories
-        Categories of each column.
+    categories : list of GroupCategories
+        GroupCategories of each column.
     codes : array of int64, shape (columns, n)
         Category of each sorted record, numbered within its group.
     margins : list of GroupedMargin
@@ -111,7 +111,7 @@ class GroupedTable(NamedTuple):
     order: np.ndarray
     first: np.ndarray
     columns: tuple[str, ...]
-    categories: list[Categories]
+    categories: list[GroupCategories]
     codes: np.ndarray
     margins: list[GroupedMargin]
 
@@ -143,7 +143,7 @@ class _Part(NamedTuple):
     numbers: Any
 
 
-class _Rows(NamedTuple):
+class _MarginRows(NamedTuple):
     """Rows of one margin of all groups, before categories are numbered."""
 
     label: str
@@ -295,7 +295,7 @@ def _read_groups(targets: Mapping[Any, Any], by: tuple[str, ...], others: list[A
     return list(found.values())
 
 
-def _encode_rows(margin: _Given, by: tuple[str, ...], known: Known) -> _Rows:
+def _encode_rows(margin: _Given, by: tuple[str, ...], known: Known) -> _MarginRows:
     """Return the rows of a margin with codes instead of labels, adding new labels to `known`."""
     numbers = [_read_numbers(part) for part in margin.parts]
     sizes = [len(x) for x in numbers]
@@ -316,7 +316,7 @@ def _encode_rows(margin: _Given, by: tuple[str, ...], known: Known) -> _Rows:
             keys[:, c] = np.repeat(np.array(each, np.int64), sizes)
     same = np.float32 if all(x.dtype == np.float32 for x in numbers) else np.float64
     named = None if margin.named is None else set(margin.named)
-    return _Rows(margin.label, margin.names, keys, codes, np.concatenate(numbers).astype(same), named)
+    return _MarginRows(margin.label, margin.names, keys, codes, np.concatenate(numbers).astype(same), named)
 
 
 def _read_numbers(part: _Part) -> np.ndarray:
@@ -357,7 +357,7 @@ def _find_first(sorted_or_not: np.ndarray, n_groups: int) -> np.ndarray:
 
 
 def _check_groups(
-    groups: tuple[Any, ...], by: tuple[str, ...], has_records: np.ndarray, rows: list[_Rows], called: Arguments
+    groups: tuple[Any, ...], by: tuple[str, ...], has_records: np.ndarray, rows: list[_MarginRows], called: Arguments
 ) -> None:
     """Raise ValueError if a group of the records is not in a dict with the targets of each group."""
     if not rows or rows[0].named is None:
@@ -370,7 +370,7 @@ def _check_groups(
             )
 
 
-def _select_rows(name: str, rows: list[_Rows], of_rows: list[np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
+def _select_rows(name: str, rows: list[_MarginRows], of_rows: list[np.ndarray]) -> list[tuple[np.ndarray, np.ndarray]]:
     """Return the groups and codes of the rows of all margins that have the column `name`."""
     pairs = zip(rows, of_rows, strict=True)
     return [(number, one.codes[one.names.index(name)]) for one, number in pairs if name in one.names]
@@ -378,7 +378,7 @@ def _select_rows(name: str, rows: list[_Rows], of_rows: list[np.ndarray]) -> lis
 
 def _find_categories(
     labels: list[Any], n_groups: int, pairs: list[tuple[np.ndarray, np.ndarray]], *, is_sorted: bool
-) -> Categories:
+) -> GroupCategories:
     """Return the categories that occur in each group, from pairs of groups and codes, those of the records first.
 
     They are numbered as those of a table with the records of one group alone: in the order of the codes if these are
@@ -392,11 +392,11 @@ def _find_categories(
     order = np.lexsort((keys, np.where(is_extra | (not is_sorted), occurs, 0), is_extra, keys // max(size, 1)))
     numbers = np.empty(len(keys), np.int64)
     numbers[order] = np.arange(len(keys)) - np.repeat(first[:-1], np.diff(first))
-    return Categories(labels, keys, numbers, first)
+    return GroupCategories(labels, keys, numbers, first)
 
 
 def _fill_margin(
-    rows: _Rows, groups: np.ndarray, table: GroupedTable, of_record: np.ndarray, called: Arguments
+    rows: _MarginRows, groups: np.ndarray, table: GroupedTable, of_record: np.ndarray, called: Arguments
 ) -> GroupedMargin:
     """Return the dense targets of a margin; refuse duplicate rows, and records without a row.
 
@@ -435,7 +435,7 @@ def _fill_margin(
     return GroupedMargin(rows.label, of, groups, at, targets, first, is_given)
 
 
-def _name_row(table: GroupedTable, rows: _Rows, group: int, labels: list[Any]) -> str:
+def _name_row(table: GroupedTable, rows: _MarginRows, group: int, labels: list[Any]) -> str:
     """Return the name of a group and of some of its categories for messages."""
     key = table.groups[group] if len(table.by) > 1 else (table.groups[group],)
     return describe_key((*table.by, *rows.names), tuple(map(str, (*key, *labels))))
