@@ -111,25 +111,17 @@ class SamplingUnits(NamedTuple):
     degrees: int
 
 
-def keep_records(
-    design: Any,
-    weights: Any,
-    targets: list[Any],
-    achieved: list[Any],
-    axes: tuple[tuple[int, ...], ...] | None,
-    importance: list[float] | None,
-    batch: tuple[int, ...],
-    table: Any,
-    columns: tuple[str, ...],
-) -> RakedRecords | None:
+def keep_records(given: RakedRecords) -> RakedRecords | None:
     """Return what estimates need, with a copy of the weights; None while a transformation traces the arrays."""
-    arrays = [x for x in (weights, *targets, *([] if isinstance(design, CsrMatrix) else [design])) if x is not None]
+    design, weights, table = given.design, given.weights, given.table
+    arrays = [weights, *given.targets, *([] if isinstance(design, CsrMatrix) else [design])]
+    arrays = [x for x in arrays if x is not None]
     if not all(adapter(x).has_values(x) for x in arrays):
         return None
     own = None if weights is None else np.array(adapter(weights).to_host(weights), np.float64)
     # A copy of DataFrames, so that rows that are sorted in place later are found as they were raked.
     frame = table.copy(deep=False) if hasattr(table, "iloc") else table
-    return RakedRecords(design, own, targets, achieved, axes, importance, batch, frame, table, columns)
+    return given._replace(weights=own, frame=frame)
 
 
 class EstimateOptions(NamedTuple):

@@ -12,7 +12,7 @@ from cmfast._core.progress import make_reporter
 from cmfast._core.usual_options import explain_options
 from cmfast.margins import _explain_rake_failure, _grouped_tables, _long_tables, _rake_groups
 from cmfast.margins._csr_matrix import CsrMatrix, read_csr
-from cmfast.margins._estimates import keep_records
+from cmfast.margins._estimates import RakedRecords, keep_records
 from cmfast.margins._labels import AxisLabels
 from cmfast.margins._margin_lists import split_margins
 from cmfast.margins._options import validate_importance, validate_values
@@ -294,7 +294,9 @@ def rake(
     failed = "sets of weights not found"
     failures.report(result.status, on_failure, failed=failed, describe=describe, limit_is_answer=True)
     table = frame if frames.is_table(frame) else rows_of
-    records = keep_records(rows or design, weights, given, parts[1], axes, p, batch, table, words.columns)
+    records = keep_records(
+        RakedRecords(rows or design, weights, given, parts[1], axes, p, batch, table, table, words.columns)
+    )
     if long is not None:
         multipliers, achieved, proof = map(long.select_rows, parts)
         result = result._replace(multipliers=multipliers, achieved=achieved, proof=proof)

@@ -8,7 +8,7 @@ from cmfast._core import bad_values, dispatch, failures
 from cmfast._core.annotations import OnFailure
 from cmfast.kernels.status import Status
 from cmfast.margins import _explain_rake_failure
-from cmfast.margins._estimates import GroupedRecords, keep_records
+from cmfast.margins._estimates import GroupedRecords, RakedRecords, keep_records
 from cmfast.margins._grouped_tables import GroupedTable
 from cmfast.margins._rake_result import RakeResult, attach_records
 
@@ -158,9 +158,8 @@ def _keep_records(table: GroupedTable, groups: list[_Group], batch: tuple[int, .
     for group in groups:
         size = len(group.targets)
         achieved = list(group.out[1 + size : 1 + 2 * size])
-        own = keep_records(
-            group.design, group.weights, group.targets, achieved, group.axes, group.importance, batch, None, ()
-        )
+        given = (group.design, group.weights, group.targets, achieved, group.axes, group.importance, batch)
+        own = keep_records(RakedRecords(*given, None, None, ()))
         assert own is not None  # tables hold values
         parts.append(own)
     kept = frame.copy(deep=False) if hasattr(frame, "iloc") else frame
