@@ -53,7 +53,7 @@ class RakedRecords(NamedTuple):
     """
 
     design: Any
-    weights: np.ndarray | None
+    weights: Any
     targets: list[Any]
     achieved: list[Any]
     axes: tuple[tuple[int, ...], ...] | None
