@@ -20,10 +20,13 @@ from cmfast import metrics, uncertainty
 
 HERE = Path(__file__).parent
 PAGE, KEPT = HERE / "groups.md", HERE / "groups_coverage.json"
-SHARES, OTHERS, OVERALL = "shares", "others", "overall"  # names of the tables, in comments of the page
+SHARES, OTHERS, OVERALL, UNITS = "shares", "others", "overall", "units"  # names of the tables, in comments of the page
 STUDIES, RESAMPLES = 2_000, 2_000
+UNIT_STUDIES = 500  # with clusters or weights, which are compared one by one
 BLOCK = 50  # studies at a time
-QUANTILES = "quantiles"
+QUANTILES, IGNORED = "quantiles", "ignored"  # quantiles of replicates; clusters and weights left out
+PATIENT_SPREAD = 4.0  # sum of both parameters of the beta distribution of accuracies of patients: correlation .2
+WEIGHT_SPREAD = 1.0  # standard deviation of the log of weights
 
 
 class Setting(NamedTuple):
@@ -81,12 +84,20 @@ SETTINGS[OVERALL] = [
     Setting("f1_macro", (60,) * 3, (0.9, 0.7, 0.7), ("macro F1", "3", "60", ".9, .7, .7"), 3),
     Setting("f1_macro", (60, 300, 600), (0.9, 0.7, 0.8), ("macro F1", "3", "60, 300, 600", ".9, .7, .8"), 3),
 ]
+# Of two groups: patients in each, with 5 to 40 samples; or weighted samples.
+SETTINGS[UNITS] = [
+    *(Setting("accuracy", (k, k), (0.9, 0.8), (f"{k} patients", ".9, .8"), 2) for k in (30, 12, 6)),
+    Setting("accuracy", (200, 200), (0.9, 0.8), ("200 weighted samples", ".9, .8"), 2),
+    Setting("accuracy", (40, 400), (0.9, 0.8), ("40 and 400 weighted samples", ".9, .8"), 2),
+]
 METHODS = {
+    UNITS: ("delta", "bootstrap", IGNORED),
     OVERALL: ("wilson", "delta", "bootstrap"),
     SHARES: ("wilson", "delta", "bootstrap", QUANTILES),
     OTHERS: ("bootstrap", "delta"),
 }
 HEADS = {
+    UNITS: ("each group", "accuracies"),
     SHARES: ("groups", "positive samples each", "true recalls"),
     OTHERS: ("metric", "groups", "samples each", "accuracies"),
     OVERALL: ("metric", "groups", "samples each", "accuracies"),
@@ -165,6 +176,44 @@ def count_covered_of_all(setting: Setting, methods: tuple[str, ...], seed: list[
     return {method: {key: int(value.min()) for key, value in one.items()} for method, one in held.items()}
 
 
+def draw_units(setting: Setting, weighted: bool, rng: np.random.Generator) -> dict[str, np.ndarray]:
+    """Return the labels, predictions, groups, and clusters or weights of one study."""
+    sizes = list(setting.sizes) if weighted else [rng.integers(5, 41, k) for k in setting.sizes]
+    rates, unit = [], []
+    for size, right in zip(sizes, setting.right, strict=True):
+        if weighted:
+            rates.append(np.full(size, right))
+            continue
+        of = rng.beta(PATIENT_SPREAD * right, PATIENT_SPREAD * (1.0 - right), len(size))
+        rates.append(np.repeat(of, size))
+        unit.append(np.repeat(np.arange(len(size)), size))
+    rate = np.concatenate(rates)
+    y = rng.integers(0, 2, len(rate))
+    p = np.where(rng.random(len(rate)) < rate, y, 1 - y)
+    group = np.repeat(np.arange(len(rates)), [len(x) for x in rates])
+    labels = {"y_true": y, "y_pred": p, "groups": group}
+    if weighted:
+        return labels | {"sample_weight": rng.lognormal(0.0, WEIGHT_SPREAD, len(rate))}
+    return labels | {"clusters": np.concatenate(unit)}
+
+
+def count_covered_of_units(setting: Setting, methods: tuple[str, ...], seed: list[int]) -> dict[str, dict[str, int]]:
+    """Return by method how many studies with clusters or weights hold the difference of two groups."""
+    rng, truth = np.random.default_rng(seed), setting.right[0] - setting.right[1]
+    held = {method: {"gap": 0} for method in methods}
+    for study in range(UNIT_STUDIES):
+        given = draw_units(setting, "weighted" in setting.shown[0], rng)
+        options: dict[str, Any] = {"n_resamples": RESAMPLES // 2, "rng": study, "on_failure": "ignore"}
+        labels = [given.pop(side) for side in ("y_true", "y_pred", "groups")]
+        for method in methods:
+            if method == IGNORED:
+                found = uncertainty.compare_groups(*labels, "accuracy", method="wilson", **options)
+            else:
+                found = uncertainty.compare_groups(*labels, "accuracy", method=method, **given, **options)
+            held[method]["gap"] += _count_inside(truth, found.pair_low[0], found.pair_high[0])
+    return held
+
+
 def _fits(method: str, setting: Setting) -> bool:
     """Return whether a method can take the metric."""
     return method != "wilson" or setting.metric not in ("mcc", "f1_macro")
@@ -177,7 +226,8 @@ def _count_inside(truth: float, low: Any, high: Any) -> int:
 def write_table(kept: dict[str, Any], name: str) -> str:
     """Return the table of coverages of the largest difference in Markdown."""
     methods = METHODS[name]
-    heads = [*HEADS[name], *("quantiles of replicates" if one == QUANTILES else f'`"{one}"`' for one in methods)]
+    words = {QUANTILES: "quantiles of replicates", IGNORED: "as independent, equal samples"}
+    heads = [*HEADS[name], *(words.get(one, f'`"{one}"`') for one in methods)]
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     for setting, one in zip(SETTINGS[name], kept[name], strict=True):
         shares = [
@@ -208,7 +258,7 @@ def main() -> None:
         for name, settings in SETTINGS.items():
             if args.only not in (None, name):
                 continue
-            count = count_covered_of_all if name == OVERALL else count_covered
+            count = {OVERALL: count_covered_of_all, UNITS: count_covered_of_units}.get(name, count_covered)
             held = [
                 count(
                     one, tuple(method for method in METHODS[name] if method == QUANTILES or _fits(method, one)), [11, k]
@@ -216,7 +266,7 @@ def main() -> None:
                 for k, one in enumerate(settings)
             ]
             kept[name] = [
-                {"setting": list(one.shown), "studies": STUDIES, "held": counts}
+                {"setting": list(one.shown), "studies": UNIT_STUDIES if name == UNITS else STUDIES, "held": counts}
                 for one, counts in zip(settings, held, strict=True)
             ]
             KEPT.write_text(json.dumps(kept, indent=1) + "\n")

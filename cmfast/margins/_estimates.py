@@ -7,6 +7,7 @@ triangular factor's singular values tell redundant columns; iterative refinement
 """
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -52,12 +53,38 @@ class RakedRecords(NamedTuple):
     """
 
     design: Any
-    weights: np.ndarray | None
+    weights: Any
     targets: list[Any]
     achieved: list[Any]
     axes: tuple[tuple[int, ...], ...] | None
     importance: list[float] | None
     batch: tuple[int, ...]
+    frame: Any
+    table: Any
+    columns: tuple[str, ...]
+
+
+class GroupedRecords(NamedTuple):
+    """Records of several groups, each raked to its own totals.
+
+    Attributes
+    ----------
+    groups : tuple
+        Labels of the groups.
+    order : array of int64, shape (n,)
+        Records sorted by group.
+    first : array of int64, shape (groups + 1,)
+        Where the sorted records of each group begin.
+    parts : list of RakedRecords
+        The records of each group.
+    frame, table, columns
+        As :class:`RakedRecords` has them.
+    """
+
+    groups: tuple[Any, ...]
+    order: np.ndarray
+    first: np.ndarray
+    parts: list[RakedRecords]
     frame: Any
     table: Any
     columns: tuple[str, ...]
@@ -84,25 +111,17 @@ class SamplingUnits(NamedTuple):
     degrees: int
 
 
-def keep_records(
-    design: Any,
-    weights: Any,
-    targets: list[Any],
-    achieved: list[Any],
-    axes: tuple[tuple[int, ...], ...] | None,
-    importance: list[float] | None,
-    batch: tuple[int, ...],
-    table: Any,
-    columns: tuple[str, ...],
-) -> RakedRecords | None:
+def keep_records(given: RakedRecords) -> RakedRecords | None:
     """Return what estimates need, with a copy of the weights; None while a transformation traces the arrays."""
-    arrays = [x for x in (weights, *targets, *([] if isinstance(design, CsrMatrix) else [design])) if x is not None]
+    design, weights, table = given.design, given.weights, given.table
+    arrays = [weights, *given.targets, *([] if isinstance(design, CsrMatrix) else [design])]
+    arrays = [x for x in arrays if x is not None]
     if not all(adapter(x).has_values(x) for x in arrays):
         return None
     own = None if weights is None else np.array(adapter(weights).to_host(weights), np.float64)
     # A copy of DataFrames, so that rows that are sorted in place later are found as they were raked.
     frame = table.copy(deep=False) if hasattr(table, "iloc") else table
-    return RakedRecords(design, own, targets, achieved, axes, importance, batch, frame, table, columns)
+    return given._replace(weights=own, frame=frame)
 
 
 class EstimateOptions(NamedTuple):
@@ -117,7 +136,7 @@ class EstimateOptions(NamedTuple):
     on_failure: OnFailure
 
 
-def estimate(raked: Any, records: RakedRecords, values: Any, options: EstimateOptions) -> Any:
+def estimate(raked: Any, records: RakedRecords | GroupedRecords, values: Any, options: EstimateOptions) -> Any:
     """Return the Interval of a total or mean of `values`, or Intervals by name for a list of columns."""
     from cmfast.uncertainty._results import Intervals
 
@@ -156,7 +175,9 @@ def estimate(raked: Any, records: RakedRecords, values: Any, options: EstimateOp
         for name, column in zip(wanted, arrays, strict=True)
     ]
     if on_failure != "ignore" and units.factors.any():
-        _warn_of_few_units(len(units.strata), calibration.rank, "records" if clusters is None else "clusters")
+        _warn_of_few_units(
+            calibration.count_units(units), calibration.rank, "records" if clusters is None else "clusters"
+        )
     named = [axis_names.name_axes(x, {}, name) for name, x in zip(wanted, found, strict=True)]
     if one:
         return named[0]
@@ -194,7 +215,7 @@ def _name(name: str) -> str:
     return f"values {name}" if name else "values"
 
 
-def _read_table(records: RakedRecords) -> Any:
+def _read_table(records: RakedRecords | GroupedRecords) -> Any:
     """Return the table that was raked, with columns added since; as it was raked if its rows are others now."""
     kept, table = records.frame, records.table
     if not (frames.is_table(kept) and hasattr(kept, "iloc")):
@@ -205,7 +226,7 @@ def _read_table(records: RakedRecords) -> Any:
     return table if same else kept
 
 
-def _find_column(records: RakedRecords, option: str, x: Any) -> Any:
+def _find_column(records: RakedRecords | GroupedRecords, option: str, x: Any) -> Any:
     """Return the column of the raked table that `x` names; `x` itself if it is no name."""
     if not isinstance(x, str):
         return x
@@ -307,15 +328,11 @@ def _read_unsampled_shares(
     return np.asarray(1.0 - share)
 
 
-class Calibration:
-    """The columns, design weights and raked weights of a batch of sets of records."""
+class _Block:
+    """Records that were raked together: their columns, design weights and targets for each element of the batch."""
 
-    def __init__(self, raked: Any, records: RakedRecords) -> None:
-        self.like, self.batch = raked, records.batch
-        self.w = adapter(raked).to_host(raked)
-        self.itemsize = self.w.dtype.itemsize
-        n = self.w.shape[-1]
-        self.w = np.asarray(self.w, np.float64).reshape(-1, n)
+    def __init__(self, records: RakedRecords, index: Any, n: int) -> None:
+        self.index, self.batch = index, records.batch
         q = np.ones(n) if records.weights is None else records.weights
         self.q = q
         self.shared_weights = records.weights is None or records.weights.ndim == 1
@@ -329,6 +346,7 @@ class Calibration:
                 cores = [np.shape(x)[-len(of) :] for x, of in zip(records.targets, records.axes, strict=True)]
                 p = np.repeat(p, [int(np.prod(core)) for core in cores])
             self.p = p
+        self.is_used = False  # whether its records entered an estimate
         self.rank = 0  # largest number of independent totals of the elements estimated so far
         self._kept: tuple[Any, Regression] | None = None
 
@@ -341,6 +359,55 @@ class Calibration:
             host = host.reshape(*host.shape[: host.ndim - core], -1)
             flat.append(np.broadcast_to(host, (*self.batch, host.shape[-1])))
         return np.concatenate(flat, -1).reshape(-1, sum(x.shape[-1] for x in flat))
+
+    def check(self, k: int, w: np.ndarray, itemsize: int) -> None:
+        """Raise ValueError if the records, or the weights, are not those that were raked."""
+        sums, sizes = self.A.T @ w, abs(self.A).T @ abs(w)
+        off = abs(sums - self.achieved[k]) > MOST_DRIFT[itemsize] * sizes
+        if off.any():
+            validate.fail("design or weights were changed after rake; rake again, and estimate before changing them")
+
+    def compute_residuals(self, k: int, rows: np.ndarray) -> np.ndarray:
+        """Return the residuals of `rows`, shape (m, n), in the regression of element `k` of the batch."""
+        asked = ~np.isnan(self.targets[k])
+        penalty = np.zeros(len(asked)) if self.p is None else np.where(asked, abs(self.achieved[k]) / self.p, 0.0)
+        key = (0 if self.shared_weights else k, asked.tobytes(), penalty.tobytes())
+        if self._kept is None or self._kept[0] != key:
+            A = self.A if asked.all() else self.A[:, np.flatnonzero(asked)]
+            q = np.broadcast_to(self.q, (*self.batch, self.q.shape[-1])).reshape(-1, self.q.shape[-1])[k]
+            self._kept = (key, Regression(A, q, penalty[asked]))
+            self.rank = max(self.rank, self._kept[1].inverse.shape[1])
+        return np.stack([self._kept[1].compute_residuals(row) for row in rows])
+
+
+class Calibration:
+    """The raked weights of a batch of sets of records, in blocks that were raked each to its own totals."""
+
+    def __init__(self, raked: Any, records: RakedRecords | GroupedRecords) -> None:
+        self.like = raked
+        self.w = adapter(raked).to_host(raked)
+        self.itemsize = self.w.dtype.itemsize
+        n = self.w.shape[-1]
+        self.w = np.asarray(self.w, np.float64).reshape(-1, n)
+        if isinstance(records, RakedRecords):
+            self.batch = records.batch
+            self.blocks = [_Block(records, slice(None), n)]
+        else:
+            self.batch = dispatch.shape_of(raked)[:-1]
+            ranges = [records.order[i:j] for i, j in pairwise(records.first)]
+            self.blocks = [_Block(own, at, len(at)) for own, at in zip(records.parts, ranges, strict=True)]
+
+    @property
+    def rank(self) -> int:
+        """Number of independent totals of the blocks that entered estimates."""
+        return sum(block.rank for block in self.blocks)
+
+    def count_units(self, units: SamplingUnits) -> int:
+        """Return the number of units with records in the blocks that entered estimates."""
+        if len(self.blocks) == 1:
+            return len(units.strata)
+        used = [units.of_record[block.index] for block in self.blocks if block.is_used]
+        return len(np.unique(np.concatenate(used))) if used else 0
 
     def estimate(
         self,
@@ -373,12 +440,12 @@ class Calibration:
         estimates, errors = np.full((2, len(of_weights)), np.nan)
         for k in np.unique(of_weights):
             at = np.flatnonzero(of_weights == k)
-            if not np.isfinite(self.w[k]).all():
+            w = self._read_weights(int(k), inside)
+            if w is None:
                 continue
-            self._check(int(k))
             used = of_values[at]
             with np.errstate(all="ignore"):  # a mean over no weight is NaN
-                totals, variances = self._estimate_one(int(k), rows[used], inside, units, kind)
+                totals, variances = self._estimate_one(int(k), w, rows[used], inside, units, kind)
                 estimates[at], errors[at] = totals * scale[used], np.sqrt(variances) * scale[used]
         bad = ~good[of_values]
         beyond = ~bad & (np.isinf(estimates) | np.isinf(errors))
@@ -402,37 +469,42 @@ class Calibration:
         like = adapter(self.like)
         return Interval(*(like.from_host(x.reshape(shape), self.like) for x in parts))
 
+    def _read_weights(self, k: int, inside: np.ndarray) -> np.ndarray | None:
+        """Return the weights of element `k` of the batch; None if they are NaN in a block that the estimate needs.
+
+        Weights of other blocks that could not be raked are 0, as the values of their records are.
+        """
+        w: np.ndarray = self.w[k]
+        if np.isfinite(w).all():
+            return w
+        lost = [block for block in self.blocks if not np.isfinite(w[block.index]).all()]
+        if len(self.blocks) == 1 or any(inside[block.index].any() for block in lost):
+            return None
+        w = w.copy()
+        for block in lost:
+            w[block.index] = 0.0
+        return w
+
+    def _compute_residuals(self, k: int, w: np.ndarray, rows: np.ndarray, inside: np.ndarray) -> np.ndarray:
+        """Return the residuals of `rows`, shape (m, n), which are 0 in blocks without records `inside`."""
+        residuals = np.zeros_like(rows)
+        for block in self.blocks:
+            if len(self.blocks) == 1 or inside[block.index].any():
+                block.is_used = True
+                block.check(k, w[block.index], self.itemsize)
+                residuals[:, block.index] = block.compute_residuals(k, rows[:, block.index])
+        return residuals
+
     def _estimate_one(
-        self, k: int, rows: np.ndarray, inside: np.ndarray, units: SamplingUnits, kind: str
+        self, k: int, w: np.ndarray, rows: np.ndarray, inside: np.ndarray, units: SamplingUnits, kind: str
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the estimates of `rows`, shape (m, n), by the weights of element `k` of the batch, and variances."""
-        w = self.w[k]
-        residuals = self._compute_residuals(k, np.concatenate([rows, inside[None]]))
+        residuals = self._compute_residuals(k, w, np.concatenate([rows, inside[None]]), inside)
         if kind == "total":
             return np.array([row @ w for row in rows]), _compute_variance(w * residuals[:-1], units)
         shares = w / (w @ inside)
         means = np.array([row @ shares for row in rows])
         return means, _compute_variance(shares * (residuals[:-1] - means[:, None] * residuals[-1]), units)
-
-    def _check(self, k: int) -> None:
-        """Raise ValueError if the records, or the weights, are not those that were raked."""
-        w = self.w[k]
-        sums, sizes = self.A.T @ w, abs(self.A).T @ abs(w)
-        off = abs(sums - self.achieved[k]) > MOST_DRIFT[self.itemsize] * sizes
-        if off.any():
-            validate.fail("design or weights were changed after rake; rake again, and estimate before changing them")
-
-    def _compute_residuals(self, k: int, rows: np.ndarray) -> np.ndarray:
-        """Return the residuals of `rows`, shape (m, n), in the regression of element `k` of the batch."""
-        asked = ~np.isnan(self.targets[k])
-        penalty = np.zeros(len(asked)) if self.p is None else np.where(asked, abs(self.achieved[k]) / self.p, 0.0)
-        key = (0 if self.shared_weights else k, asked.tobytes(), penalty.tobytes())
-        if self._kept is None or self._kept[0] != key:
-            A = self.A if asked.all() else self.A[:, np.flatnonzero(asked)]
-            q = np.broadcast_to(self.q, (*self.batch, self.q.shape[-1])).reshape(-1, self.q.shape[-1])[k]
-            self._kept = (key, Regression(A, q, penalty[asked]))
-            self.rank = max(self.rank, self._kept[1].inverse.shape[1])
-        return np.stack([self._kept[1].compute_residuals(row) for row in rows])
 
 
 def _make_matrix(records: RakedRecords, n: int) -> Any:

@@ -58,11 +58,11 @@ def are_by_name(frame: Any, margins: Any, called: Arguments) -> bool:
         frames.library_name(called.margins, margins)
         return frames.column_names(margins) != frames.column_names(frame)
     return isinstance(margins, list | tuple) and (
-        any(map(frames.is_table, margins)) or _are_named_pairs(margins) or all(isinstance(x, Mapping) for x in margins)
+        any(map(frames.is_table, margins)) or are_named_pairs(margins) or all(isinstance(x, Mapping) for x in margins)
     )
 
 
-def _are_named_pairs(margins: Any) -> bool:
+def are_named_pairs(margins: Any) -> bool:
     """Return whether margins are pairs of the name of a column, or a tuple of names, and totals."""
     if not isinstance(margins, list | tuple) or not margins:
         return False
@@ -80,14 +80,14 @@ def read_long_table(values: Any, frame: Any, margins: Any, called: Arguments) ->
     if isinstance(values, str):
         own = frames.get_column(frame, called.values, values)
         others.remove(values)
-    given = _read_margins(margins, others, called)
+    given = read_margins(margins, others, called)
     columns = list(dict.fromkeys(name for margin in given for name in margin.columns))
     if not called.records:
         columns += [name for name in others if name not in columns and not _is_floating(frame[name])]
     known: dict[str, dict[Any, int]] = {}
     codes = np.zeros((len(columns), len(frame)), np.int64)
     for line, name in zip(codes, columns, strict=True):
-        line[:] = _encode_categories(name, frames.get_column(frame, called.frame, name), known)
+        line[:] = encode_categories(name, frames.get_column(frame, called.frame, name), known)
     found = [_read_target(margin, known) for margin in given]
     labels = tuple(called.margins if isinstance(margins, Mapping) else margin.label for margin in given)
     words = AxisLabels(tuple(columns), tuple(list(known[name]) for name in columns), labels)
@@ -99,15 +99,15 @@ def read_long_table(values: Any, frame: Any, margins: Any, called: Arguments) ->
     return LongTable(own, codes, wanted, tuple(map(len, words.labels)), rows, words)
 
 
-def _read_margins(margins: Any, others: list[Any], called: Arguments) -> list[_Margin]:
+def read_margins(margins: Any, others: list[Any], called: Arguments) -> list[_Margin]:
     """Return all margins: from a list of tables, from totals by column names or, for records, from one table."""
     name = called.margins
     if called.records and frames.is_table(margins):
-        return [_read_margin_table(name, margins, others, called)]
-    if _are_named_pairs(margins):
-        margins = dict(_check_distinct(name, margins))
+        return [read_margin_table(name, margins, others, called)]
+    if are_named_pairs(margins):
+        margins = dict(check_distinct(name, margins))
     if isinstance(margins, Mapping) and margins:
-        return [_read_totals(key, totals, others, called) for key, totals in margins.items()]
+        return [read_totals(key, totals, others, called) for key, totals in margins.items()]
     if not isinstance(margins, list | tuple) or not margins:
         of = type(margins).__name__
         if called.records:
@@ -118,10 +118,10 @@ def _read_margins(margins: Any, others: list[Any], called: Arguments) -> list[_M
     if all(isinstance(margin, Mapping) for margin in margins):
         wanted = f"a dict {{column: totals}}, as {called.frame} is a table"
         validate.refuse(name, wanted, "a list of dicts, which do not name their columns", TypeError)
-    return [_read_margin_table(f"{name}[{k}]", margin, others, called) for k, margin in enumerate(margins)]
+    return [read_margin_table(f"{name}[{k}]", margin, others, called) for k, margin in enumerate(margins)]
 
 
-def _check_distinct(name: str, pairs: Any) -> Any:
+def check_distinct(name: str, pairs: Any) -> Any:
     """Return pairs of names of columns and totals; refuse columns that are named twice."""
     keys = [key for key, _ in pairs]
     twice = next((key for key in keys if keys.count(key) > 1), None)
@@ -130,7 +130,7 @@ def _check_distinct(name: str, pairs: Any) -> Any:
     return pairs
 
 
-def _read_margin_table(option: str, margin: Any, others: list[Any], called: Arguments) -> _Margin:
+def read_margin_table(option: str, margin: Any, others: list[Any], called: Arguments) -> _Margin:
     """Return a margin from a table of categories and targets, or from a Series with an index of categories."""
     names = frames.list_index_names(margin)
     if names is not None and any(name is not None for name in names):
@@ -138,7 +138,7 @@ def _read_margin_table(option: str, margin: Any, others: list[Any], called: Argu
         if wrong:
             known = validate.format_value(", ".join(map(str, others)), str)
             validate.refuse(f"index of {option}", f"named by the columns {known} of {called.frame}", f"{wrong[0]!r}")
-        return _read_totals(tuple(names), margin, others, called, option)
+        return read_totals(tuple(names), margin, others, called, option)
     frames.library_name(option, margin)
     names = frames.column_names(margin)
     sides, rest = [name for name in names if name in others], [name for name in names if name not in others]
@@ -149,7 +149,7 @@ def _read_margin_table(option: str, margin: Any, others: list[Any], called: Argu
     return _Margin(option, columns, f"{rest[0]} of {option}", frames.get_column(margin, option, rest[0]))
 
 
-def _read_totals(key: Any, totals: Any, others: list[Any], called: Arguments, option: str = "") -> _Margin:
+def read_totals(key: Any, totals: Any, others: list[Any], called: Arguments, option: str = "") -> _Margin:
     """Return a margin from column names and the totals of their categories; `option` names it in messages."""
     option = option or f"{called.margins}[{validate.format_value(key)}]"
     names = list(key) if isinstance(key, tuple) else [key]
@@ -162,7 +162,7 @@ def _read_totals(key: Any, totals: Any, others: list[Any], called: Arguments, op
                 called.margins, wanted, f"{validate.format_value(key)}{validate.suggest_name(name, others)}"
             )
     if frames.is_table(totals):
-        margin = _read_margin_table(option, totals, others, called)
+        margin = read_margin_table(option, totals, others, called)
         if set(margin.columns) != set(names):
             wanted = "a table with its columns, and one more, of targets"
             validate.refuse(option, wanted, f"columns {validate.format_value(', '.join(margin.columns), str)}")
@@ -188,9 +188,14 @@ def _is_floating(column: Any) -> bool:
     return str(getattr(column, "dtype", None) or column.type).lower().startswith(FLOATS)
 
 
-def _encode_categories(name: str, column: Any, known: dict[str, dict[Any, int]]) -> np.ndarray:
+def find_categories(name: str, column: Any) -> _label_codes.Codes:
+    """Return the categories of a column that occur, with their codes: sorted, declared, or text as it first occurs."""
+    return _label_codes.encode_column(name, column, _label_codes.OWN_CODE_SPAN, KINDS, "categories").compact()
+
+
+def encode_categories(name: str, column: Any, known: dict[str, dict[Any, int]]) -> np.ndarray:
     """Return the integer codes of a column, adding new categories to `known`."""
-    found = _label_codes.encode_column(name, column, _label_codes.OWN_CODE_SPAN, KINDS, "categories").compact()
+    found = find_categories(name, column)
     places = known.setdefault(name, {})
     table = np.array([places.setdefault(value, len(places)) for value in found.values], np.int64)
     codes: np.ndarray = table[np.asarray(found.codes)]
@@ -199,7 +204,7 @@ def _encode_categories(name: str, column: Any, known: dict[str, dict[Any, int]])
 
 def _read_target(margin: _Margin, known: dict[str, dict[Any, int]]) -> tuple[tuple[np.ndarray, ...], np.ndarray]:
     """Return the category codes of the rows of a margin, and their targets."""
-    places = tuple(_encode_categories(name, column, known) for name, column in margin.columns.items())
+    places = tuple(encode_categories(name, column, known) for name, column in margin.columns.items())
     numbers = dispatch.adopt_one(margin.number, margin.numbers)
     validate.real(**{margin.number: numbers})
     if len(dispatch.shape_of(numbers)) != 1:

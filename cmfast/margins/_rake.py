@@ -10,9 +10,9 @@ from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure, Progress
 from cmfast._core.progress import make_reporter
 from cmfast._core.usual_options import explain_options
-from cmfast.margins import _explain_rake_failure, _long_tables
+from cmfast.margins import _explain_rake_failure, _grouped_tables, _long_tables, _rake_groups
 from cmfast.margins._csr_matrix import CsrMatrix, read_csr
-from cmfast.margins._estimates import keep_records
+from cmfast.margins._estimates import RakedRecords, keep_records
 from cmfast.margins._labels import AxisLabels
 from cmfast.margins._margin_lists import split_margins
 from cmfast.margins._options import validate_importance, validate_values
@@ -38,6 +38,7 @@ def rake(
     /,
     targets: Any,
     *,
+    by: str | Sequence[str] | None = None,
     weights: Array | str | None = None,
     method: Raking = "raking",
     bounds: Any = None,
@@ -70,6 +71,11 @@ def rake(
         the categories as its index, a dict ``{category: total}``, or a table. Or tables, as the margins of
         :func:`ipf_cells`: columns named as in `design` and one of totals, a row for each combination. Every category
         of `design` needs a total.
+    by : str, or list of str, optional
+        Names of the columns of a table that define groups, each raked to its own totals. `targets` are as for a table,
+        with the columns of `by` next to the others, in tables or as ``{(group, category): total}`` for a column; or
+        ``{group: targets}``, with the targets of each group alone; groups of several columns are tuples. Every
+        group of `design` needs totals.
     weights : array, shape (..., n), or str, optional
         Design weights, nonnegative; default: ones. Leading axes broadcast with those of the targets: areas, replicates.
         Or, if `targets` names columns, the name of their column in `design`.
@@ -81,7 +87,7 @@ def rake(
         Bounds of the ratio of a weight to its design weight; each a number or an array with one entry per record.
         Required by "truncated" and "logit" alone; 0 <= low <= high, and low < 1 < high for "logit".
     importance : positive float, or sequence of them, optional
-        Penalty weights of soft constraints, one for each column, or for each pair of `targets`: a missed total
+        Penalty weights of soft constraints, one for each column, or for each pair or table of `targets`: a missed total
         m r instead of m adds importance times m (r log r - r + 1) to the divergence of the weights, so that its sign is
         kept, and zero stays zero. Infinite (the default): must be met. With finite weights margins need not agree, and
         the result does not depend on their order.
@@ -99,19 +105,20 @@ def rake(
     num_threads : int, optional
         Most threads to use, for a batch; default: as :func:`cmfast.config` says, else what the process may use.
     progress : bool or callable, optional
-        True shows a bar on stderr; a callable gets ``(done, total)`` in elements of the batch.
+        True shows a bar on stderr; a callable gets ``(done, total)`` in elements of the batch, or in groups.
 
     Returns
     -------
     RakeResult
         In the library of `design`; NumPy arrays for a sparse design, and for a table. With a table whose columns are
-        named `multipliers`, `achieved` and `proof` have one value per given category, in that order.
+        named `multipliers`, `achieved` and `proof` have one value per given category, in that order. With `by` the
+        diagnostics have a last axis of groups, whose labels are in `groups`, sorted or in the order of a categorical.
 
     Raises
     ------
     TypeError, ValueError
         Arrays of two libraries or devices, or not real; shapes that do not agree; a column that is not there, or has
-        missing values; a category of the records that has no total; a wrong option.
+        missing values; a category or group of the records that has no total; a wrong option.
     NotImplementedError
         Arrays on a GPU.
 
@@ -134,6 +141,9 @@ def rake(
     or 200 steps led nowhere. CONVERGED means that `residual` was measured on what is returned, that the last step moved
     no weight by more than 1e-3 of itself ("linear": of its design weight), and that `weight_error`, an estimate, is at
     most 1e-4.
+
+    With `by` each group has the bits of a call with its records alone, and a status of its own; one with totals and no
+    records is a ZERO_LINE. Messages name groups by their labels.
 
     Does not synchronise a device: there are no kernels for GPUs yet. Reproducible: same input, same bits, for any
     `num_threads` and neighbours in the batch; with more than 64 columns where the linear algebra library is the same
@@ -180,7 +190,21 @@ def rake(
     >>> result.weights.round(2).tolist()
     [17.38, 17.38, 25.24, 10.24, 14.88, 14.88]
 
-    The same by columns, with no weight more than 1.25 times its design weight:
+    Two groups, each with its own totals:
+
+    >>> persons["site"] = ["a", "b", "a", "a", "b", "b"]
+    >>> totals = pd.DataFrame(
+    ...     {
+    ...         "site": ["a", "a", "b", "b"],
+    ...         "age": ["young", "old", "young", "old"],
+    ...         "total": [10.0, 20.0, 30.0, 40.0],
+    ...     }
+    ... )
+    >>> result = cmfast.rake(persons, totals, by="site")
+    >>> result.groups, result.weights.round(6).tolist()
+    (('a', 'b'), [5.0, 30.0, 5.0, 20.0, 20.0, 20.0])
+
+    The first example by columns, with no weight more than 1.25 times its design weight:
 
     >>> design = [
     ...     [1, 0, 1],
@@ -209,6 +233,11 @@ def rake(
     max_iter = validate.max_iter(max_iter)
     long, frame = None, frames.collect_table(design)
     design = frame
+    if by is not None:
+        if names is not None:
+            validate.refuse("names", "None with by", validate.format_value(names))
+        shared = {"method": method, "tol": tol, "max_iter": max_iter, "num_threads": num_threads}
+        return _rake_by(design, targets, by, weights, (bounds, importance), shared, on_failure, progress)
     targets = frames.collect_tables(targets) if frames.is_table(design) else targets
     rows_of = _check_row_order(design, weights, bounds)
     if _long_tables.are_by_name(design, targets, ARGUMENTS):
@@ -265,11 +294,44 @@ def rake(
     failed = "sets of weights not found"
     failures.report(result.status, on_failure, failed=failed, describe=describe, limit_is_answer=True)
     table = frame if frames.is_table(frame) else rows_of
-    records = keep_records(rows or design, weights, given, parts[1], axes, p, batch, table, words.columns)
+    records = keep_records(
+        RakedRecords(rows or design, weights, given, parts[1], axes, p, batch, table, table, words.columns)
+    )
     if long is not None:
         multipliers, achieved, proof = map(long.select_rows, parts)
         result = result._replace(multipliers=multipliers, achieved=achieved, proof=proof)
     return attach_records(result, records)
+
+
+def _rake_by(
+    design: Any,
+    targets: Any,
+    by: Any,
+    weights: Any,
+    limits: tuple[Any, Any],
+    shared: dict[str, Any],
+    on_failure: OnFailure,
+    progress: Progress,
+) -> RakeResult[Any]:
+    """Rake each group of a table to its totals; `limits` are the bounds and the importance."""
+    bounds, importance = limits
+    if not frames.is_table(design):
+        wanted = "a table with the columns of by"
+        validate.refuse("design", wanted, type(design).__name__, TypeError)
+    _check_row_order(design, weights, bounds)
+    table = _grouped_tables.read_grouped_table(weights, design, frames.collect_tables(targets), by, ARGUMENTS)
+    n = len(table.order)
+    codes, own = dispatch.adopt(optional=("weights",), design=table.codes, weights=table.weights)
+    validate.real(weights=own)
+    if own is not None:
+        validate.vectors("weights", own, n)
+        own = adapter(own).to_host(own)
+    low, high = _validate_bounds(shared["method"], bounds, n)
+    p = validate_importance(importance, len(table.margins))
+    _warn_of_proportions_by_group(table, own)
+    reporter = make_reporter(progress, "groups")
+    options = _rake_groups.GroupOptions(shared, low, high, p, on_failure, reporter)
+    return _rake_groups.rake_groups(table._replace(codes=codes), design, own, options)
 
 
 def _check_row_order(design: Any, weights: Any, bounds: Any) -> Any:
@@ -312,6 +374,23 @@ def _warn_of_proportions(
         failures.warn_diagnostic(
             f"{said}; multiply the targets by the size of the population for weights that add up to it"
         )
+
+
+def _warn_of_proportions_by_group(table: _grouped_tables.GroupedTable, weights: np.ndarray | None) -> None:
+    """Warn if the targets of all groups are proportions, but the weights of the largest group add up to far more."""
+    if not all(((one.targets >= 0.0) & (one.targets <= 1.0)).all() for one in table.margins) or not table.groups:
+        return
+    totals = np.diff(table.first)
+    if weights is not None:
+        sums = np.concatenate([np.zeros(1), np.cumsum(weights.reshape(-1, len(table.order))[:1, table.order])])
+        totals = np.diff(sums[table.first])
+    g = int(np.argmax(totals))
+    margins = table.find_margins(g)
+    here = slice(int(table.first[g]), int(table.first[g + 1]))
+    own = None if weights is None else weights[..., table.order[here]]
+    axes = tuple(table.margins[k].of for k in margins)
+    given = [table.get_target(k, g) for k in margins]
+    _warn_of_proportions(own, here.stop - here.start, given, axes, table.name_categories(g))
 
 
 def _are_attribute_pairs(targets: Any) -> bool:

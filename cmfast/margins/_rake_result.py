@@ -43,7 +43,7 @@ class RakeResult(NamedTuple, Generic[ArrayT]):
     proof : array of float64, shape (..., K), or list of them
         With INFEASIBLE an infeasibility certificate: multipliers of the totals such that no weights reach the weighted
         sum of the targets; else NaN.
-    residual : array of float64, shape (...)
+    residual : array of float64, shape (...), or (..., groups) with `by`, as all that follow
         The largest distance of a total from its target over that, or a thousandth of what the total would be without
         signs, if that is more; "linear", whose weights may be zero: or a millionth of what that was of the design
         weights. With attributes the distances in all categories of a target over the sum of these. Of
@@ -71,14 +71,21 @@ class RakeResult(NamedTuple, Generic[ArrayT]):
     def _parts(self) -> dict[str, str]:
         """Return the parts that the repr shows, by name."""
         batch = dispatch.shape_of(self.status)
+        groups, n = self.groups, f"{dispatch.shape_of(self.weights)[-1]:,}"
+        if groups is not None:
+            batch, n = batch[:-1], f"{n} of {len(groups):,} groups"
         return {
-            "records": f"{dispatch.shape_of(self.weights)[-1]:,}"
-            + (f", a batch of {' x '.join(map(str, batch))}" if batch else ""),
+            "records": n + (f", a batch of {' x '.join(map(str, batch))}" if batch else ""),
             "status": result_repr.format_statuses(self.status),
             "residual": result_repr.format_largest(self.residual),
             "estimated weight error": result_repr.format_largest(self.weight_error),
             "passes": result_repr.format_largest(self.n_iter, ","),
         }
+
+    @property
+    def groups(self) -> tuple[Any, ...] | None:
+        """Labels of the groups that were raked, tuples for several columns; None without `by`."""
+        return getattr(getattr(self, "_records", None), "groups", None)
 
     def explain(self, index: int | tuple[int, ...] | None = None) -> str:
         """Return a text that explains the status of the weights, or of one element of the batch.
@@ -194,6 +201,10 @@ class RakeResult(NamedTuple, Generic[ArrayT]):
         The interval is the estimate +- a quantile of Student's t with as many degrees of freedom as there are clusters
         less strata; R's `confint` uses the normal distribution unless it is told so.
 
+        Groups of `by` that were drawn apart are strata: name their columns as `strata`, and their variances add up.
+        Strata and clusters may also cross groups. An estimate needs the groups of its records alone: others may have
+        weights of NaN.
+
         Design weights and totals must be known without error: the variance is that of the sample alone. The time is
         that of a QR factorisation of the design for each set of design weights; two copies of a block of records and a
         square of the columns are held in memory. The result keeps a reference to the design, and a copy of the weights.
@@ -237,7 +248,7 @@ def _compute_effective_size(weights: Any) -> Any:
     return 1.0 / (shares * shares).sum(-1)
 
 
-def attach_records(result: R, records: _estimates.RakedRecords | None) -> R:
+def attach_records(result: R, records: _estimates.RakedRecords | _estimates.GroupedRecords | None) -> R:
     """Return the result with the records that were raked, for its method `estimate`; itself without records.
 
     The class of the copy differs in this alone, so that named tuples keep their fields.

@@ -16,7 +16,14 @@ from cmfast.metrics import _evaluate, _plan
 from cmfast.metrics._catalogue import GROUPS, find_form
 from cmfast.metrics._margins import margins
 from cmfast.metrics._names import MetricName, Names
-from cmfast.uncertainty import _caveats, _group_gaps, _group_overall, _group_statistics, _replicate_statistics
+from cmfast.uncertainty import (
+    _caveats,
+    _group_gaps,
+    _group_overall,
+    _group_statistics,
+    _group_units,
+    _replicate_statistics,
+)
 from cmfast.uncertainty._comparison import MOST_NAMED
 from cmfast.uncertainty._from_labels import gather_named_arrays, take_group_columns
 from cmfast.uncertainty._group_results import GroupComparison, GroupComparisonsByMetric
@@ -55,6 +62,7 @@ class _GroupRequest(NamedTuple):
     on_failure: OnFailure
     num_threads: int | None
     to_all: bool = False
+    units: _group_units.GroupUnits | None = None
 
 
 class _Measured(NamedTuple):
@@ -108,6 +116,8 @@ def compare_groups(
     pos_label: Label | None = ...,
     on_failure: OnFailure = ...,
     ignore_index: Ignored = ...,
+    sample_weight: None = ...,
+    clusters: None = ...,
     num_threads: int | None = ...,
 ) -> GroupComparison: ...
 @overload
@@ -125,6 +135,8 @@ def compare_groups(
     pos_label: Label | None = ...,
     on_failure: OnFailure = ...,
     ignore_index: Ignored = ...,
+    sample_weight: None = ...,
+    clusters: None = ...,
     num_threads: int | None = ...,
 ) -> GroupComparisonsByMetric: ...
 @overload
@@ -160,6 +172,8 @@ def compare_groups(
     pos_label: Label | None = None,
     on_failure: OnFailure = None,
     ignore_index: Ignored = None,
+    sample_weight: Any = None,
+    clusters: Any = None,
     num_threads: int | None = None,
 ) -> Any:
     """Compare metrics between groups: differences and ratios with intervals and p-values, for example for fairness.
@@ -178,7 +192,7 @@ def compare_groups(
     method : {"bootstrap", "delta", "wilson"}, optional
         Bootstrap of the samples of each group; standard errors by the delta method, without resampling; Wilson's
         intervals of each group combined, for metrics that are shares of samples (accuracy, recall, precision, ...).
-        Default: "wilson" for these and for fairness, "bootstrap" for other metrics.
+        Default: "wilson" for these and for fairness, "bootstrap" for other metrics, and with weights or clusters.
     reference : label, optional
         The group that all others are compared with, a position for matrices without labels; or "overall": each group is
         compared with all samples, its own among them (a group of this name comes first). Default: every pair.
@@ -199,6 +213,12 @@ def compare_groups(
         Default: as :func:`cmfast.config` says, first "warn".
     ignore_index : int or str, or list of these, optional
         If labels are given: samples with this true label are ignored.
+    sample_weight : array, shape (n,), or str, optional
+        If labels are given: weights of the samples, such as survey weights, or the name of their column. Their scale
+        changes nothing.
+    clusters : array, shape (n,), or str, optional
+        If labels are given: the cluster of each sample, such as its patient or document, or the name of their column.
+        Equal labels in two groups are two clusters.
     num_threads : int, optional
         Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
@@ -210,14 +230,16 @@ def compare_groups(
     Raises
     ------
     TypeError, ValueError
-        Not square or not real matrices; an unknown name; "wilson" for a metric that is not a share of samples; fairness
-        of more than two classes; a reference that is no group.
+        Not square or not real matrices; an unknown name; "wilson" for a metric that is not a share of samples, or with
+        weights or clusters; fairness of more than two classes; a reference that is no group; weights that are negative
+        or not finite.
 
     Warns
     -----
     DiagnosticWarning
         Some groups have so few samples that the interval of their metric covers the true value in less than 90 % of
-        cases, as for :func:`interval`. Not for "wilson", nor if `on_failure` is "ignore".
+        cases, as for :func:`interval`. Not for "wilson", nor if `on_failure` is "ignore". With clusters: some groups
+        have fewer than twelve.
 
     Notes
     -----
@@ -234,6 +256,10 @@ def compare_groups(
       intervals of all pairs hold together: by Tukey and Kramer, or with "bootstrap" from the largest studentized
       difference of each replicate. Its upper end is the largest upper end of a pair. The lower end is above 0 if two
       groups differ at this level, and `p_value` says so. docs/groups.md gives the measured coverage.
+    - Clusters are drawn as a whole, within each group, by "bootstrap"; "delta" adds up the derivatives by cluster, as
+      :func:`interval` does. With weights alone each sample is a cluster of its own. Groups stay independent: clusters
+      that cross them make differences more, or less, precise than stated. A group with one cluster has no interval.
+      The bootstrap then takes time in proportion to replicates times samples.
     - The ratio is that of the smallest to the largest value, with the interval made in the same way.
 
     Bad values: a group with a negative, NaN or infinite cell, or a fraction (INVALID), has NaN, is left out of the
@@ -274,6 +300,7 @@ def compare_groups(
     'the groups differ'
     """
     del ignore_index  # read where labels are counted, before this call
+    units = _check_units(sample_weight, clusters, method)
     if method is not None:
         validate.choice("method", method, get_args(GroupMethod))
     confidence_level = validate.confidence_level(confidence_level)
@@ -304,10 +331,11 @@ def compare_groups(
     to_all = isinstance(reference, str) and reference == OVERALL and OVERALL not in labels
     place = None if to_all else _find_reference(reference, labels)
     request = _GroupRequest(
-        "", confidence_level, n_resamples, seed, undefined, positive, on_failure, num_threads, to_all
+        "", confidence_level, n_resamples, seed, undefined, positive, on_failure, num_threads, to_all, units
     )
     classes = axes.get("class", tuple(range(C)))
-    methods = {name: _choose_method(name) if method is None else method for name in wanted}
+    default = None if units is None else "bootstrap"
+    methods = {name: method or default or _choose_method(name) for name in wanted}
     found: dict[str, GroupComparison] = {}
     for k, each in enumerate(dict.fromkeys(methods.values())):
         some = [name for name in wanted if methods[name] == each]
@@ -318,6 +346,19 @@ def compare_groups(
     if isinstance(names, str) and names not in GROUPS:
         return found[wanted[0]]
     return GroupComparisonsByMetric({name: found[name] for name in wanted})
+
+
+def _check_units(sample_weight: Any, clusters: Any, method: str | None) -> _group_units.GroupUnits | None:
+    """Return the weighted samples or clusters that were counted before; refuse these options for matrices."""
+    for name, given in (("sample_weight", sample_weight), ("clusters", clusters)):
+        if given is not None and not isinstance(given, _group_units.GroupUnits):
+            wanted = "None unless labels and groups are given, as counts do not tell samples apart"
+            validate.refuse(name, wanted, type(given).__name__, TypeError)
+    if clusters is not None and method == "wilson":
+        wanted = '"bootstrap" or "delta" with sample_weight or clusters'
+        validate.refuse("method", wanted, repr(method))
+    found: _group_units.GroupUnits | None = clusters
+    return found
 
 
 def _compare_with_all(every: list[_Measured], request: _GroupRequest) -> _group_gaps.PairIntervals:
@@ -371,6 +412,8 @@ def _measure(M: Any, parts: tuple[str, ...], request: _GroupRequest, *, report: 
     found = dict(zip(metrics, _measure_metrics(flat, metrics, request, report=report), strict=True)) if metrics else {}
     if SELECTED in parts:
         pooled = adapter(flat).evaluate(lambda M: _pool_rows(M, request.positive), flat)
+        if request.units is not None:
+            request = request._replace(units=request.units.pool_rows(request.positive))
         (found[SELECTED],) = _measure_metrics(pooled, (IN_POOLED,), request, report=report and not metrics)
     return found
 
@@ -385,6 +428,8 @@ def _pool_rows(M: Any, positive: int) -> Any:
 
 def _measure_metrics(M: Any, names: tuple[str, ...], request: _GroupRequest, *, report: bool) -> list[_Measured]:
     """Return what is known of metrics of matrices of shape (N, G, C, C)."""
+    if request.units is not None:
+        return _measure_units(M, names, request, request.units)
     own, C = adapter(M), dispatch.shape_of(M)[-1]
     layout = _plan.make_plan(names, C, request.undefined, request.positive, argument="M")
     sizes = _count_shares(M, names, request) if request.method == "wilson" else [None] * len(names)
@@ -434,6 +479,84 @@ def _measure_metrics(M: Any, names: tuple[str, ...], request: _GroupRequest, *, 
     if request.method in DOUBTED_AS and request.on_failure != "ignore":
         _warn_of_few_samples(M, dict(zip(names, found, strict=True)), request)
     return found
+
+
+def _measure_units(
+    M: Any, names: tuple[str, ...], request: _GroupRequest, units: _group_units.GroupUnits
+) -> list[_Measured]:
+    """Return what is known of metrics of weighted samples, or of clusters, of matrices of shape (1, G, C, C)."""
+    M = np.asarray(adapter(M).to_host(M), np.float64)
+    layout = _plan.make_plan(names, M.shape[-1], request.undefined, request.positive, argument="M")
+    values, known = (
+        [
+            np.asarray(x)
+            for x in _evaluate.evaluate(M, names, undefined, request.positive, "ignore", request.num_threads)
+        ]
+        for undefined in (request.undefined, "nan")
+    )
+    whole = M.sum(1)
+    overall = _evaluate.evaluate(whole, names, request.undefined, request.positive, "ignore", request.num_threads)
+    together = _evaluate_defined(whole, names, request)
+    draws = _draw_units(names, request, units) if request.method == "bootstrap" else None
+    found = []
+    for k, (name, place) in enumerate(zip(names, layout.positions, strict=True)):
+        form = find_form(name)
+        per_class = form is not None and form.per_class
+
+        def move(x: Any, *, per_class: bool = per_class) -> np.ndarray:
+            """Return an array (1, ...), or with classes last, as one with classes second."""
+            return np.moveaxis(x, -1, 1) if per_class else x[:, np.newaxis]
+
+        estimate = move(values[k])
+        value = together[k] if per_class else together[k][:, np.newaxis]
+        slopes = [
+            _group_overall.differentiate(M, layout.plan, place, c, request.num_threads)[0]
+            for c in range(estimate.shape[1])
+        ]
+        error = np.sqrt(np.stack([units.compute_variance(slope) for slope in slopes]))[np.newaxis]
+        both = None
+        if request.to_all:
+            errors = None
+            if draws is None:
+                errors = _group_overall.compute_errors(
+                    M, layout.plan, place, estimate, value, request.num_threads, units
+                )
+            both = _group_overall.OverallValues(value, errors, None, None if draws is None else move(draws[k][1]))
+        found.append(
+            _Measured(
+                estimate=estimate,
+                known=move(~np.isnan(known[k])),
+                error=error,
+                overall=np.asarray(overall[k]) if per_class else np.asarray(overall[k])[:, np.newaxis],
+                size=None,
+                draws=None if draws is None else np.moveaxis(move(draws[k][0]), 2, -1),
+                per_class=per_class,
+                together=both,
+            )
+        )
+    if request.on_failure != "ignore":
+        if units.clustered:
+            _caveats.warn_of_few_clusters(np.array([one.n_units for one in units.units]))
+        else:
+            _warn_of_few_samples(units.counts[np.newaxis], dict(zip(names, found, strict=True)), request)
+    return found
+
+
+def _draw_units(
+    names: tuple[str, ...], request: _GroupRequest, units: _group_units.GroupUnits
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Return replicates of each metric of every group and of all samples; classes last, NaN where they are 0/0.
+
+    Their shapes are (1, B, G) and (1, B), with classes (1, B, G, C) and (1, B, C).
+    """
+    parts: list[tuple[list[np.ndarray], list[np.ndarray]]] = [([], []) for _ in names]
+    for drawn in units.draw(request.n_resamples, request.seed):
+        of_groups = _evaluate_defined(drawn, names, request)
+        of_all = _evaluate_defined(drawn.sum(1), names, request) if request.to_all else [np.zeros(0)] * len(names)
+        for part, own, whole in zip(parts, of_groups, of_all, strict=True):
+            part[0].append(own)
+            part[1].append(whole)
+    return [(np.concatenate(own)[np.newaxis], np.concatenate(whole)[np.newaxis]) for own, whole in parts]
 
 
 def _evaluate_defined(M: Any, names: tuple[str, ...], request: _GroupRequest) -> list[np.ndarray]:
@@ -491,7 +614,7 @@ class _Together:
             draws = np.moveaxis(drawn, -1, 1) if per_class else drawn[:, np.newaxis]
         else:
             errors = _group_overall.compute_errors(
-                self.M, self.layout.plan, self.layout.positions[k], estimate, value, self.request.num_threads
+                self.M, self.layout.plan, self.layout.positions[k], estimate, value, self.request.num_threads, None
             )
         return _group_overall.OverallValues(value, errors, rest, draws)
 

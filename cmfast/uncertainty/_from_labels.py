@@ -11,6 +11,7 @@ from cmfast._core import axis_names, caller, frames, lazy, table_columns, valida
 from cmfast._core.usual_options import USUAL_ARGUMENTS
 from cmfast.confusion_counts import ConfusionCounts
 from cmfast.metrics import _plan
+from cmfast.uncertainty import _group_units
 from cmfast.uncertainty._paired_counts import PairedCounts, paired_counts
 from cmfast.uncertainty._results import Interval, Intervals, Posterior, PosteriorsByMetric
 
@@ -209,12 +210,17 @@ def take_group_columns(
 ) -> tuple[Any, ...]:
     """Return the arguments of a function of matrices of groups, with labels and groups counted, if these are given."""
     found = _find_columns(given, options, sides)
+    has_units = any(options.get(name) is not None for name in ("sample_weight", "clusters"))
     if found is not None:
         columns, table, rest = found
+        if has_units:
+            return (_group_units.count_units((), options, table, columns, ignored), *rest)
         return (ConfusionCounts.from_labels(table, **columns, ignore_index=ignored), *rest)
     if len(given) > 2:
         if given[2] is None or isinstance(given[2], str):
             validate.refuse("groups", "the group of each sample", validate.format_value(given[2]), TypeError)
+        if has_units:
+            return (_group_units.count_units(given[:3], options, None, None, ignored), *given[3:])
         return (_count_arrays(*given[:3], ignore_index=ignored), *given[3:])
     if len(given) == 2 and _are_labels(*given):
         validate.refuse("groups", "the group of each sample", "y_true and y_pred only", TypeError)

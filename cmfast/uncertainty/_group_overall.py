@@ -13,6 +13,7 @@ from cmfast._core import dispatch
 from cmfast._core.adapters import adapter
 from cmfast.uncertainty import _group_gaps, _group_statistics
 from cmfast.uncertainty._group_gaps import PairIntervals
+from cmfast.uncertainty._group_units import GroupUnits
 
 
 class OverallValues(NamedTuple):
@@ -112,31 +113,45 @@ def _compare_replicates(
 
 
 def compute_errors(
-    M: Any, plan: Any, position: int, value: np.ndarray, overall: np.ndarray, num_threads: int | None
+    M: Any,
+    plan: Any,
+    position: int,
+    value: np.ndarray,
+    overall: np.ndarray,
+    num_threads: int | None,
+    units: GroupUnits | None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return standard errors of the difference to all samples, and of the log ratio, shape (N, E, G).
 
     `M` has the shape (N, G, C, C); `position` is that of the metric among the results of the plan, whose values are
-    `value`, shape (N, E, G), and of all samples `overall`, shape (N, E). The number of samples of each group is fixed.
+    `value`, shape (N, E, G), and of all samples `overall`, shape (N, E). The number of samples, or of `units`, of each
+    group is fixed.
     """
     home, (N, G, C, _) = adapter(M), dispatch.shape_of(M)
     counts = np.asarray(home.to_host(M), np.float64).reshape(N, G, C * C)
     together = home.evaluate(lambda M: M.sum(1), M)
     out = np.empty((2, *value.shape))
+
+    def compute(slopes: np.ndarray) -> np.ndarray:
+        """Return the variance of a sum of cells with these slopes, shape (N, G)."""
+        if units is None:
+            return _compute_variance(counts, slopes)
+        return units.compute_variance(np.broadcast_to(slopes, (1, G, C * C))[0])[np.newaxis]
+
     for k in range(value.shape[1]):
-        own = _differentiate(M, plan, position, k, num_threads)
-        whole = _differentiate(together, plan, position, k, num_threads)[:, np.newaxis]
-        alone = _compute_variance(counts, whole)
+        own = differentiate(M, plan, position, k, num_threads)
+        whole = differentiate(together, plan, position, k, num_threads)[:, np.newaxis]
+        alone = compute(whole)
         others = alone.sum(-1, keepdims=True) - alone  # what other groups add by their share in all samples
         mean = overall[:, k, np.newaxis]
         with np.errstate(invalid="ignore", divide="ignore"):
             shares = own / value[:, k, :, np.newaxis] - whole / mean[..., np.newaxis]
-            out[0, :, k] = np.sqrt(np.maximum(others + _compute_variance(counts, own - whole), 0.0))
-            out[1, :, k] = np.sqrt(np.maximum(others / mean**2 + _compute_variance(counts, shares), 0.0))
+            out[0, :, k] = np.sqrt(np.maximum(others + compute(own - whole), 0.0))
+            out[1, :, k] = np.sqrt(np.maximum(others / mean**2 + compute(shares), 0.0))
     return out[0], out[1]
 
 
-def _differentiate(M: Any, plan: Any, position: int, k: int, num_threads: int | None) -> np.ndarray:
+def differentiate(M: Any, plan: Any, position: int, k: int, num_threads: int | None) -> np.ndarray:
     """Return the derivatives of a metric, of class `k` if it has classes, in the cells; shape (..., C * C)."""
     home, (*batch, C, _) = adapter(M), dispatch.shape_of(M)
     scalars, tables = np.zeros((*batch, plan.scalars)), np.zeros((*batch, plan.tables, C))

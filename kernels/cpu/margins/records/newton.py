@@ -1,5 +1,6 @@
 """Newton's method on the dual of raking for one set of weights, and an estimate of their error at its end."""
 
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -201,10 +202,8 @@ def _estimate_error(s):
         s.by_gradients, missed = False, s.compute_weights()
     before, multipliers = s.residual(), s.multipliers.copy()
     d, z, worst, solve = s.compute_step(missed, 0.0)
-    rng, rounded = np.random.default_rng(0), 0.0
-    for _ in range(CELL_PROBES):
-        change = rng.uniform(-1.0, 1.0, len(missed))
-        change += np.copysign(0.5, change)  # no two cancel exactly, as signs might
+    rounded = 0.0
+    for change in _draw_probes(len(missed)):
         rounded = max(rounded, s.measure_step(*solve(np.where(s.asked, change * UNIT_ROUNDOFF * s.sizes, 0.0))))
     left = s.take_step(d, z)
     if s.residual() <= before:
@@ -212,6 +211,14 @@ def _estimate_error(s):
     else:
         s.set_multipliers(multipliers)
     return max(worst, rounded)
+
+
+@lru_cache(maxsize=16)
+def _draw_probes(n: int) -> list[np.ndarray]:
+    """Return the signs and sizes of the rounding errors that are tried, the same for each set of weights."""
+    rng = np.random.default_rng(0)
+    changes = [rng.uniform(-1.0, 1.0, n) for _ in range(CELL_PROBES)]
+    return [change + np.copysign(0.5, change) for change in changes]  # no two cancel exactly, as signs might
 
 
 def _bound_error(s, missed):
