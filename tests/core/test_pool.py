@@ -43,7 +43,8 @@ def test_long_work_is_cut_further_only_into_pieces_that_pay(seconds, tile):
     assert (free[0][0], free[-1][1]) == (0, n)
     assert all(a % tile == 0 for a, _ in free)
     assert len(cut) <= len(free) <= pool.MOST_FREE_PIECES
-    assert len(free) == len(cut) or seconds / len(free) >= pool.FREE_PIECE_SECONDS
+    assert len(free) == len(cut) or seconds / len(free) >= pool.FREE_PIECE_SECONDS / 2
+    assert len(free) <= pool.MAX_PIECES or len(free) % pool.MAX_PIECES == 0  # each of so many threads takes as many
     assert (len(free) > pool.MAX_PIECES) == (seconds > pool.MAX_PIECES * pool.FREE_PIECE_SECONDS)
 
 

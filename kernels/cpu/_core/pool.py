@@ -123,9 +123,11 @@ def pieces(n: int, seconds: float, *, tile: int = 1, most: int = MAX_PIECES) -> 
 def free_pieces(n: int, seconds: float, *, tile: int = 1, most: int = MOST_FREE_PIECES) -> list[tuple[int, int]]:
     """Cut ``[0, n)`` as :func:`pieces`, but long work into more, so that many threads end at nearly the same time.
 
-    Only for work whose bits do not depend on the bounds.
+    Only for work whose bits do not depend on the bounds. Above MAX_PIECES the number is a multiple of it: of 110 pieces
+    most of 64 threads would take two and the others wait for them.
     """
-    return pieces(n, seconds, tile=tile, most=min(most, max(MAX_PIECES, int(seconds / FREE_PIECE_SECONDS))))
+    rounds = -(-int(seconds / FREE_PIECE_SECONDS) // MAX_PIECES)
+    return pieces(n, seconds, tile=tile, most=min(most, MAX_PIECES * max(1, rounds)))
 
 
 def checkpoint() -> None:

@@ -57,6 +57,17 @@ def load_row(a, row, column):
     return a[row, column : column + WIDTH].astype(np.float64)
 
 
+def collect_signs(signs, a, row, column):
+    """Return `signs` with the sign also set in lanes where ``a[row, column : column + 8]`` has it, as -0.0 has too."""
+    cells = a[row, column : column + WIDTH].astype(np.float64)
+    return np.where(np.signbit(cells) | np.signbit(signs), -1.0, 0.0)
+
+
+def some_sign(signs):
+    """Return whether the sign of any lane is set."""
+    return bool(np.any(np.signbit(signs)))
+
+
 def store_row(a, row, column, value):
     """Write a vector to ``a[row, column : column + 8]``, converted to the type of the array."""
     a[row, column : column + WIDTH] = value
@@ -216,6 +227,13 @@ def _emit_intrinsic(name):
     return emit
 
 
+def _emit_some_sign(builder, value):
+    """Emit whether any sign bit is set."""
+    whole = ir.VectorType(ir.IntType(64), WIDTH)
+    negative = builder.icmp_signed("<", builder.bitcast(value, whole), ir.Constant(whole, [ir.IntType(64)(0)] * WIDTH))
+    return builder.icmp_unsigned("!=", builder.bitcast(negative, ir.IntType(8)), ir.IntType(8)(0))
+
+
 for _function, _emit in (
     (operator.add, lambda b, x, y: b.fadd(x, y)),
     (operator.sub, lambda b, x, y: b.fsub(x, y)),
@@ -242,6 +260,7 @@ _define(sqrt, vector, (vector,), _emit_intrinsic("sqrt"))
 _define(absolute, vector, (vector,), _emit_intrinsic("fabs"))
 _define(floor, vector, (vector,), _emit_intrinsic("floor"))
 _define(some, types.boolean, (mask,), lambda b, m: b.icmp_unsigned("!=", b.bitcast(m, ir.IntType(8)), ir.IntType(8)(0)))
+_define(some_sign, types.boolean, (vector,), _emit_some_sign)
 _define(bits, types.int64, (mask,), lambda b, m: b.zext(b.bitcast(m, ir.IntType(8)), ir.IntType(64)))
 _NUMBERS = signature(vector, *[types.float64] * WIDTH)
 _register_types(splat, signature(vector, types.float64))
@@ -383,6 +402,15 @@ class _LoadRow(AbstractTemplate):
         return None
 
 
+@infer_global(collect_signs)
+class _CollectSigns(AbstractTemplate):
+    def generic(self, args, kws):
+        """Return the signature for these argument types, or None if they do not fit."""
+        if len(args) == 4 and not kws and args[0] is vector and _is_table(args[1], *_NUMBERS_OF):
+            return signature(vector, vector, args[1], types.intp, types.intp)
+        return None
+
+
 @infer_global(store_row)
 class _StoreRow(AbstractTemplate):
     def generic(self, args, kws):
@@ -487,13 +515,47 @@ def _row_pointer(context, builder, kind, value, row, column):
     return builder.bitcast(start, ir.VectorType(_NUMBERS_OF[kind.dtype], WIDTH).as_pointer())
 
 
+def _emit_conversion(context, builder, cells, kind):
+    """Emit the conversion of eight integers to float64, rounded to nearest.
+
+    Without AVX-512 an x86 processor converts int64 one by one. There the two halves of an integer become the last bits
+    of two float64, 2**84 + 2**63 and 2**52 apart from their values: the difference of the first is exact, so that the
+    sum rounds once.
+    """
+    features = context.codegen().magic_tuple()[2]
+    if kind != types.int64 or "+avx2" not in features or "+avx512dq" in features:
+        return builder.sitofp(cells, _VECTOR)
+    low, high = 0x4330000000000000, 0x4530000080000000  # as float64: 2**52; 2**84 + 2**63
+    both = 0x4530000080100000  # 2**84 + 2**63 + 2**52
+
+    def repeat(number):
+        return ir.Constant(cells.type, [ir.IntType(64)(number)] * WIDTH)
+
+    upper = builder.bitcast(builder.xor(builder.lshr(cells, repeat(32)), repeat(high)), _VECTOR)
+    lower = builder.bitcast(builder.or_(builder.and_(cells, repeat(2**32 - 1)), repeat(low)), _VECTOR)
+    return builder.fadd(builder.fsub(upper, builder.bitcast(repeat(both), _VECTOR)), lower)
+
+
 def _emit_row_load(context, builder, kind, value, row, column):
     """Emit a load of eight elements of a row, converted to float64."""
     place = _row_pointer(context, builder, kind, value, row, column)
     cells = builder.load(place, align=kind.dtype.bitwidth // 8)
     if isinstance(kind.dtype, types.Integer):
-        return builder.sitofp(cells, _VECTOR)
+        return _emit_conversion(context, builder, cells, kind.dtype)
     return cells if kind.dtype == types.float64 else builder.fpext(cells, _VECTOR)
+
+
+@lower_builtin(collect_signs, vector, types.Array, types.intp, types.intp)
+def _collect_signs(context, builder, sig, args):
+    """Emit ``collect_signs``: OR the bits of int64 and float64, which need no conversion for it."""
+    signs, a, row, column = args
+    kind, whole = sig.args[1], ir.VectorType(ir.IntType(64), WIDTH)
+    cells = builder.load(_row_pointer(context, builder, kind, a, row, column), align=kind.dtype.bitwidth // 8)
+    if kind.dtype == types.int32:
+        cells = builder.sext(cells, whole)
+    elif kind.dtype == types.float32:
+        cells = builder.fpext(cells, _VECTOR)
+    return builder.bitcast(builder.or_(builder.bitcast(signs, whole), builder.bitcast(cells, whole)), _VECTOR)
 
 
 @lower_builtin(load_row, types.Array, types.intp, types.intp)

@@ -14,18 +14,21 @@ import numpy as np
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import (
     WIDTH,
+    collect_signs,
     load,
     load_block,
     load_row,
     pack,
     prefetch,
     some,
+    some_sign,
     splat,
     store,
     store_row,
     total,
     where,
 )
+from cmfast.kernels.shared.addresses import find_address
 from cmfast.kernels.shared.limits import MOST_EXACT_INTEGER
 from cmfast.kernels.shared.metrics import ClassSums
 from cmfast.kernels.status import INVALID, OK
@@ -68,7 +71,7 @@ def count_tile_lines(C):
 def aligned_lines(n):
     """Return `n` uninitialised lines of eight float64, aligned to cache lines."""
     numbers = np.empty((n + 1) * WIDTH)
-    skip = -(numbers.__array_interface__["data"][0] // numbers.itemsize) % WIDTH
+    skip = -(find_address(numbers) // numbers.itemsize) % WIDTH
     return numbers[skip : skip + n * WIDTH].reshape(n, WIDTH)
 
 
@@ -128,13 +131,12 @@ def transpose_cells(M, first, last, column, count, cells):
                 cells[k, w] = M[min(first + w, last), column + k]
         return True
     # A first pass in memory order, with prefetches: the strided loads below would wait for every cache line.
-    least = splat(0.0)
+    signs = splat(0.0)
     for w in range(WIDTH):
         for k in range(0, count, WIDTH):
             if whole:  # of parts of matrices the next are near, and prefetches would delay them
                 prefetch(M, ahead + w, column + k)
-            x = load_row(M, min(first + w, last), column + min(k, count - WIDTH))
-            least = where(x < least, x, least)
+            signs = collect_signs(signs, M, min(first + w, last), column + min(k, count - WIDTH))
     indices = (
         first,
         min(first + 1, last),
@@ -148,7 +150,7 @@ def transpose_cells(M, first, last, column, count, cells):
     for k in range(0, count, WIDTH):
         c = min(k, count - WIDTH)  # the last block overlaps the one before
         load_block(cells, c, M, indices, column + c)
-    return some(least < 0.0)
+    return some_sign(signs)
 
 
 @jit(inner=True, borrows=True)

@@ -20,6 +20,7 @@ from cmfast.kernels.cpu.metrics import (
     _second_pass,
 )
 from cmfast.kernels.cpu.metrics._margins import FIRST, STATUS_LINE, SUMS, TOTAL_LINE
+from cmfast.kernels.shared.addresses import find_address
 from cmfast.kernels.shared.metrics import Plan, as_counts_or_floats, as_sums, shape_results
 from cmfast.kernels.status import INVALID, OK
 
@@ -94,7 +95,7 @@ def _new_results(plan, C, batch, kind):
 
 def _use_results(plan, arrays, n):
     """Return what kernels get of given C-contiguous results: one memory that spans all of them, and their places."""
-    addresses = np.array([a.__array_interface__["data"][0] for a in arrays], np.int64)
+    addresses = np.array([find_address(a) for a in arrays], np.int64)
     lowest = arrays[addresses.argmin()]
     size = int((addresses + [a.nbytes for a in arrays]).max() - addresses.min())
     memory = as_strided(lowest, (1, size // lowest.itemsize), (size, lowest.itemsize))
