@@ -24,8 +24,8 @@ class ResultArrays(NamedTuple):
     def list_memory(self, layout: IndexedPlan) -> list[np.ndarray] | None:
         """Return the memory of every result of the plan, that of the first of several names; None on a device."""
         first = dict(zip(reversed(layout.positions), reversed(self.hosts), strict=True))
-        memory = [first[place] for place in range(len(first))]
-        return None if any(host is None for host in memory) else memory
+        memory = [host for place in range(len(first)) if (host := first[place]) is not None]
+        return memory if len(memory) == len(first) else None
 
     def fill(self, found: list[Any]) -> list[Any]:
         """Copy every result to its array, if it is not that array's memory already, and return the arrays."""
