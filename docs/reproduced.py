@@ -17,8 +17,8 @@ KEPT = HERE / "reproduced.json"
 PAGE = HERE / "reproduced.md"
 HEAD = """# The papers, reproduced
 
-This library rests on four papers and a glossary. Each of their claims was computed again and judged by rules that were
-fixed beforehand. {counted}
+This library rests on three papers, a notebook and a glossary. Each of their claims was computed again and judged by
+rules that were fixed beforehand. {counted}
 The last column of the tables has the numbers that decide.
 
 ![Bars for each source: claims that hold, hold in part, fail, and are undecided](reproduced.png)

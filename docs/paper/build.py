@@ -26,6 +26,7 @@ from cmfast.kernels.shared import scaling  # noqa: E402
 PROSE = HERE / "paper.typ"
 PAPER = HERE / "paper.pdf"
 BLUE, ORANGE, GREY, RED = "#2a6fbb", "#e08214", "#9aa4ae", "#b2403a"
+DATA = {"digits": "digits", "code": "code", "photo": "photographs", "letters": "letters"}
 WORDS = {"holds": "hold", "fails": "fail", "partly": "in part", "undecided": "undecided"}
 VERDICTS = {"holds": BLUE, "partly": GREY, "undecided": "#d9dde1", "fails": ORANGE}
 ACCURACIES = "0.6", "0.9", "0.99"
@@ -352,14 +353,16 @@ def _claims(reproduced: dict[str, Any]) -> dict[str, str]:
         totals = {key: totals[key] + counted[key] for key in WORDS}
         references.append(f"#source[{_plain(paper['source'])}.] <{name}>")
     values["claims.sources"] = "\n".join(references)
-    level = reproduced["normalization"]["settings"]["interval"]
-    values["claims.level"] = _share(f"{level:.0%}")
+    settings = reproduced["normalization"]["settings"]
+    values["claims.data"] = _sentence(list(settings["data"].values()))
+    values["claims.levels"] = _sentence([f"{level:g}" for level in settings["levels"]])
+    values["claims.level"] = _share(f"{settings['interval']:.0%}")
     values["claims.papers"] = str(len(reproduced))
     values["claims.all"] = str(sum(totals.values()))
     values |= {f"claims.{key}": str(number) for key, number in totals.items()}
     for key, (paper, start) in QUOTED.items():
         claim = next(each for each in reproduced[paper]["claims"] if each["text"].startswith(start))
-        values[f"claim.{key}"] = f"“{_text(claim['text'])}” {_text(_verdict(claim['verdict']))}: {_found_text(claim)}"
+        values[f"claim.{key}"] = f"“{_text(claim['text'])}” {quote_verdict(claim['verdict'])}: {_found_text(claim)}"
     return values
 
 
@@ -367,13 +370,36 @@ def _count(paper: dict[str, Any]) -> Counter[str]:
     return Counter(classify(claim["verdict"]) for claim in paper["claims"])
 
 
-def _verdict(text: str) -> str:
-    return text if text.startswith(("holds", "fails")) else f"is {text}"
+def quote_verdict(text: str) -> str:
+    """Return a verdict such as "undecided where photo at 10 and 3, holds elsewhere" as the predicate of a sentence."""
+    clauses = []
+    for part in re.split(r", (?=holds|fails|undecided)", text):
+        verdict, _, where = part.partition(" where ")
+        if re.search(r"\w at \d", where):
+            places = [_name_place(*place.split(" at ")) for place in where.split("; ")]
+            where = _sentence([f"for {place}" for place in places])
+        elif where:
+            where = f"where {where}"
+        clauses.append(f"{'is ' * verdict.startswith('undecided')}{verdict} {where}".strip())
+    return _text(", and ".join(clauses))
+
+
+def _name_place(name: str, levels: str) -> str:
+    """Return a data set and its levels of heterogeneity in words."""
+    return f"{DATA[name]} at level{'s' if ' and ' in levels else ''} {levels}"
 
 
 def _found_text(claim: dict[str, Any]) -> str:
     text = claim["found"]
     seeds = claim["seeds"]
+    place = r"(\w+) at ([\d.]+) (\S+ \([^()]*\))"
+    ends = re.fullmatch(rf"above zero where it holds: of (\d+) places from {place} to {place}", text)
+    if ends:
+        number, first, its_level, low, last, other_level, high = ends.groups()
+        text = (
+            f"of {number} differences, positive where the claim holds, the least is {low} for "
+            f"{_name_place(first, its_level)}, the largest {high} for {_name_place(last, other_level)}"
+        )
     return _text(text) + (f" ({len(seeds)} seeds)" if len(seeds) > 1 else "") + "."
 
 

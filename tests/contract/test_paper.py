@@ -80,6 +80,39 @@ def len_of_claims(paper: dict) -> int:
     return len(paper["claims"])
 
 
+def test_verdicts_are_sentences(sources):
+    assert set(build.DATA) == set(sources.reproduced["normalization"]["settings"]["data"])
+    assert build.quote_verdict("holds") == "holds"
+    assert build.quote_verdict("fails where they are proportional") == "fails where they are proportional"
+    assert build.quote_verdict(
+        "fails where photo at 1, holds where code at 3 and 1; letters at 10, undecided elsewhere"
+    ) == (
+        "fails for photographs at level 1, and holds for code at levels 3 and 1 and for letters at level 10, "
+        "and is undecided elsewhere"
+    )
+    quoted = " ".join(value for key, value in build.collect_values(sources).items() if key.startswith("claim."))
+    names = "|".join(build.DATA)
+    assert re.findall(rf"where (?:{names})\b|\b(?:{names}) at \d|of \d+ places", quoted) == []
+    assert "the largest +0.154 (+0.131 to +0.176) for code at level 0.1." in quoted
+
+
+def test_papers_are_counted_as_they_are_cited(sources):
+    """Three papers, as many as CITATION.cff has; the other sources are a notebook and a glossary."""
+    cited = re.findall(
+        r"^    title: \"?(.*?)\"?$", (build.TREE / "CITATION.cff").read_text(encoding="utf-8"), re.MULTILINE
+    )
+    papers = [
+        each["source"]
+        for each in sources.reproduced.values()
+        if not re.search(r"\b(notebook|glossary)\b", each["source"])
+    ]
+    assert all(any(title.lower() in source.lower() for source in papers) for title in cited)
+    number = {3: "three", 4: "four", 5: "five"}[len(papers)]
+    assert len(cited) == len(papers) == len(sources.reproduced) - 2
+    pages = [PROSE, (build.TREE / "docs" / "reproduced.md").read_text(encoding="utf-8")]
+    assert all(f"{number} papers, a notebook and a glossary" in page for page in pages)
+
+
 def test_counts_of_hard_matrices_are_those_of_the_page(sources):
     values = build.collect_values(sources)
     page = (build.TREE / "docs" / "scaling_proof.md").read_text(encoding="utf-8")

@@ -1,14 +1,17 @@
 """The defaults of all public functions by option: ``python tests/harness/defaults.py`` writes them to a file.
 
 A default is a promise: changing it changes results of calls that leave the option out, and no test of values sees it.
+``--release 1.0`` writes the whole interface of a release instead, to a file that is never written again.
 """
 
+import argparse
 import inspect
 import json
 import sys
 from pathlib import Path
 
 from callables import ENTRIES, find_public
+from interface import write_release
 
 FILE = Path(__file__).parents[1] / "data" / "defaults.json"
 Defaults = dict[str, str | dict[str, list[str]]]
@@ -27,10 +30,18 @@ def find_defaults() -> Defaults:
     }
 
 
-def main() -> int:
-    """Write the file."""
+def main() -> str | None:
+    """Write the file, or that of a release; return the reason why not."""
+    parser = argparse.ArgumentParser(description="Write the defaults of all options.")
+    parser.add_argument("--release", metavar="1.0", help="write the public interface of this release, once")
+    if release := parser.parse_args().release:
+        try:
+            write_release(release)
+        except FileExistsError as error:
+            return f"{error.filename} exists, and a release keeps what it has promised"
+        return None
     FILE.write_text(json.dumps(find_defaults(), indent=1) + "\n")
-    return 0
+    return None
 
 
 if __name__ == "__main__":
