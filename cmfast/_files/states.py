@@ -235,7 +235,8 @@ def read_state(file: BinaryIO, *classes: type[State]) -> Any:
         file.seek(0)
         return _parse_json_dict(_parse_json(file.read()), classes)
     demand(zipfile.is_zipfile(file), "it is neither a JSON object nor npz")
-    if "class" not in (names := archive.list_names(file)):
+    names = archive.list_names(file)
+    if "class" not in names and len(set(names)) == len(names):
         raise DamagedError(f"it has no class{_explain_missing_class(names)}")  # noqa: EM102
     head = archive.read_npz(file, HEAD, others=True)
     one = _find_class(_parse_json(head["class"].tobytes()), int(head["format"]), classes)

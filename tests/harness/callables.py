@@ -799,8 +799,9 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "uncertainty.paired_counts": {"arrays": {"groups": None}, "free": ("groups",)},  # labels of any kind
     "uncertainty.compare": {"wrong": {"T": NO_PAIRS, "n_resamples": integers(2), **NO_LABELS}},
     "uncertainty.compare_groups": {
-        "arrays": {"M": OF_GROUPS},
+        "arrays": {"M": OF_GROUPS, "sample_weight": None},  # weights are of labels
         "wrong": {"n_resamples": integers(2), "reference": (2, -1, "a", 0.5, [], {})},
+        "free": ("sample_weight",),
     },
     "uncertainty.compare_many": {
         "wrong": {
