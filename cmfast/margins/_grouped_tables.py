@@ -154,10 +154,11 @@ class _MarginRows(NamedTuple):
     named: set[Any] | None  # groups that have this margin if totals were given by group
 
 
-def read_grouped_table(weights: Any, frame: Any, targets: Any, by: Any, called: Arguments) -> GroupedTable:
-    """Read a table of records, its groups by the columns `by`, and the totals of each group."""
+def read_grouped_table(
+    weights: Any, frame: Any, targets: Any, names: tuple[str, ...], called: Arguments
+) -> GroupedTable:
+    """Read a table of records, its groups by the columns `names`, and the totals of each group."""
     frames.library_name(called.frame, frame)
-    names = _validate_by(by)
     own, others = weights, frames.column_names(frame)
     dispatch.check_row_order(**{called.frame: frame, called.values: weights})
     by_columns = [frames.get_column(frame, "by", name) for name in names]
@@ -204,7 +205,7 @@ def read_grouped_table(weights: Any, frame: Any, targets: Any, by: Any, called: 
     return table._replace(codes=np.ascontiguousarray(local[:, order]), margins=margins)
 
 
-def _validate_by(by: Any) -> tuple[str, ...]:
+def validate_by(by: Any) -> tuple[str, ...]:
     """Return the option `by` as names of columns."""
     names = [by] if isinstance(by, str) else by
     if not isinstance(names, list | tuple) or not names or not all(isinstance(name, str) for name in names):
@@ -334,7 +335,7 @@ def _number_groups(
     """Return the labels of all groups, sorted or in the order of a categorical, and the groups of each set of keys."""
     labels = [list(known[name]) for name in by]
     if math.prod(max(len(each), 1) for each in labels) >= 2**62:
-        validate.fail("by: there are more combinations of labels than int64 holds", OverflowError)
+        validate.fail("by has more combinations of labels than int64 holds", OverflowError)
     orders = []
     for each, is_declared in zip(labels, declared, strict=True):
         order = list(range(len(each)))

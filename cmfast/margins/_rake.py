@@ -315,11 +315,11 @@ def _rake_by(
 ) -> RakeResult[Any]:
     """Rake each group of a table to its totals; `limits` are the bounds and the importance."""
     bounds, importance = limits
+    columns = _grouped_tables.validate_by(by)
     if not frames.is_table(design):
-        wanted = "a table with the columns of by"
-        validate.refuse("design", wanted, type(design).__name__, TypeError)
+        validate.refuse("by", "None unless design is a table", validate.format_value(by), TypeError)
     _check_row_order(design, weights, bounds)
-    table = _grouped_tables.read_grouped_table(weights, design, frames.collect_tables(targets), by, ARGUMENTS)
+    table = _grouped_tables.read_grouped_table(weights, design, frames.collect_tables(targets), columns, ARGUMENTS)
     n = len(table.order)
     codes, own = dispatch.adopt(optional=("weights",), design=table.codes, weights=table.weights)
     validate.real(weights=own)

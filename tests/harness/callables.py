@@ -745,6 +745,7 @@ SPECIAL: dict[str, dict[str, Any]] = {
         "arrays": {"weights": np.ones(3)},
         "others": {"names": None},
         "batch": ("targets", "weights"),
+        "wrong": {"by": (3, True, 1.5, [], ["a", 1], ["a", "a"], {}, *OTHERWISE["by"])},  # of arrays
         "free": ("method", "bounds", "importance", "names"),  # tests/margins/test_rake.py
     },
     "RakeResult.estimate": {

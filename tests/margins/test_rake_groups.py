@@ -401,7 +401,7 @@ def test_missing_groups_are_refused():
 
 
 def test_groups_are_of_a_table():
-    with pytest.raises(TypeError, match="rake: design must be a table with the columns of by, got list"):
+    with pytest.raises(TypeError, match="rake: by must be None unless design is a table, got 'state'"):
         cmfast.rake([[0, 1], [1, 0]], [(0, [1.0, 2.0])], by="state")
 
 
