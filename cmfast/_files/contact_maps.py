@@ -19,8 +19,8 @@ COLUMN_NAMES = (  # accepted names of table columns: row, column, value
     ("count", "value", "values", "counts"),
 )
 RESOLUTIONS = "resolutions/"
-PARTS = (  # of a group that are read or written; None is the group
-    None, "pixels", "pixels/bin1_id", "pixels/bin2_id", "pixels/count", "bins", "bins/start",
+PARTS = (  # of a group that are read or written
+    "pixels", "pixels/bin1_id", "pixels/bin2_id", "pixels/count", "bins", "bins/start",
     "chroms", "chroms/name", "indexes", "indexes/chrom_offset",
 )  # fmt: skip
 HDF5_BYTES = 1 << 20  # bytes of HDF5 metadata per column
@@ -67,6 +67,8 @@ def read_map(path: Path, group: str, resolution: int | None, tick: Callable[[int
 def _get_cool_group(path: Path, file: Any, group: str) -> Any:
     """Return the HDF5 group of a map; raise FileError listing the available groups if it has none."""
     found = file.get(group)
+    for part in (found, file.get("resolutions")):
+        _check_is_own(path, file, part)
     if found is None or "pixels" not in found or "bins" not in found:
         inner = [f"{RESOLUTIONS}{name}" for name in file.get("resolutions", ())]
         there = f"; give one of them: {path}::{inner[0]} (there are: {', '.join(inner)})" if inner else ""
@@ -74,7 +76,7 @@ def _get_cool_group(path: Path, file: Any, group: str) -> Any:
     if str(found.attrs.get("storage-mode", "symmetric-upper")) != "symmetric-upper":
         raise FileError(path, "holds a map that is not symmetric, which has no weights")
     for name in PARTS:
-        _check_is_own(path, file, found if name is None else found.get(name))
+        _check_is_own(path, file, found.get(name))
     return found
 
 

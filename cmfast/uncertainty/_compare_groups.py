@@ -238,8 +238,8 @@ def compare_groups(
     -----
     DiagnosticWarning
         Some groups have so few samples that the interval of their metric covers the true value in less than 90 % of
-        cases, as for :func:`interval`. Not for "wilson", nor if `on_failure` is "ignore". With clusters: some groups
-        have fewer than twelve.
+        cases, as for :func:`interval`; with weights by Kish's effective size. Not for "wilson", nor if `on_failure` is
+        "ignore". With clusters: some groups have fewer than twelve.
 
     Notes
     -----
@@ -538,7 +538,7 @@ def _measure_units(
         if units.clustered:
             _caveats.warn_of_few_clusters(np.array([one.n_units for one in units.units]))
         else:
-            _warn_of_few_samples(units.counts[np.newaxis], dict(zip(names, found, strict=True)), request)
+            _warn_of_few_samples(units.scale_counts()[np.newaxis], dict(zip(names, found, strict=True)), request)
     return found
 
 
@@ -681,9 +681,10 @@ def _warn_of_few_samples(M: Any, found: dict[str, _Measured], request: _GroupReq
         what = ", ".join(doubted)
         if len(doubted) > MOST_NAMED:
             what = f"{len(doubted)} metrics, first {doubted[0]},"
+        cure = _caveats.advise_method([] if request.units else doubted, "groups")  # with weights there is no "wilson"
         failures.warn_diagnostic(
             f"intervals of {what} hold less often than stated: in {number} of {int(np.prod(dispatch.shape_of(M)[:2]))} "
-            f"groups too few samples are correct, wrong or of one class; {_caveats.advise_method(doubted, 'groups')}"
+            f"groups too few samples are correct, wrong or of one class; {cure}"
         )
 
 

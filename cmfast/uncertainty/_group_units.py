@@ -55,6 +55,13 @@ class GroupUnits(NamedTuple):
         counts[:, positive] = self.counts.sum(-2)
         return self._replace(units=units, counts=counts)
 
+    def scale_counts(self) -> np.ndarray:
+        """Return the counts of every group, scaled to Kish's effective size, (sum w)**2 / sum w**2, and rounded."""
+        sizes = [(one.weights.sum() ** 2, (one.weights**2).sum() * len(one.weights)) for one in self.units]
+        shares = np.array([size / most if most > 0.0 else 0.0 for size, most in sizes])
+        scaled: np.ndarray = np.rint(self.counts * shares[:, np.newaxis, np.newaxis])
+        return scaled.astype(np.int64)
+
     def compute_variance(self, slopes: np.ndarray) -> np.ndarray:
         """Return the variance of the sums of linearised values in each group; `slopes` have shape (groups, C * C).
 

@@ -63,8 +63,14 @@ def test_no_pieces():
 
 @pytest.mark.parametrize("threads", [1, 2, 7, 20])
 def test_as_many_threads_as_asked_for_even_beyond_the_processors(threads):
-    meeting = threading.Barrier(threads)  # nobody passes before all are there
-    pool.run_pieces(lambda *_: meeting.wait(timeout=60), bounds(threads), seconds=LONG, num_threads=threads)
+    meeting, seen = threading.Barrier(threads), set()  # nobody passes before all are there
+
+    def run(*_):
+        meeting.wait(timeout=60)
+        seen.add(threading.get_ident())
+
+    pool.run_pieces(run, bounds(threads), seconds=LONG, num_threads=threads)
+    assert len(seen) == threads
 
 
 def test_little_work_stays_in_the_caller():

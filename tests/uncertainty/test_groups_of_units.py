@@ -197,3 +197,16 @@ def test_counts_are_not_changed_by_the_options():
     one = compare(counts, "accuracy")
     other = compare(Y, P, GROUP, "accuracy", sample_weight=None, clusters=None)
     np.testing.assert_array_equal(one.pair_low, other.pair_low)
+
+
+def test_unequal_weights_count_as_fewer_samples():
+    """Forty samples, six of them wrong: enough if they are alike, too few if one has most of the weight."""
+    y = np.tile([0, 1], 40)
+    p = np.where(np.arange(80) % 40 < 6, 1 - y, y)
+    group, equal = np.repeat([0, 1], 40), np.ones(80)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        uncertainty.compare_groups(y, p, group, "accuracy", method="delta", sample_weight=equal)
+    heavy = np.where(np.arange(80) == 20, 100.0, 1.0)
+    with pytest.warns(DiagnosticWarning, match=r"in 1 of 2 groups too few samples .*; only more samples help$"):
+        uncertainty.compare_groups(y, p, group, "accuracy", method="delta", sample_weight=heavy)

@@ -66,7 +66,7 @@ def collect_table(x: Any) -> Any:
         from cmfast._core import failures  # which imports the adapters
 
         failures.warn_diagnostic(
-            "the RecordBatchReader has no rows left, as it gives them only once; reader.read_all() makes a table to "
+            "the RecordBatchReader has no rows; it gives them only once, and reader.read_all() makes a table to "
             "read again"
         )
     return table
