@@ -247,7 +247,7 @@ def one_shape(**shapes: tuple[int, ...]) -> tuple[int, ...]:
         longest = max(shapes.values(), key=len)
         short = next((name for name, shape in shapes.items() if shape != longest), "")
         as_rows = all(len(shape) and shape == longest[-len(shape) :] for shape in shapes.values())
-        cure = f"; numpy.broadcast_to({short}, {longest}) repeats {short} for each row" if as_rows else ""
+        cure = f"; broadcast_to({short}, {longest}) repeats {short} for each row" if as_rows else ""
         fail(f"arrays must have one shape, got {what}{cure}")
     return next(iter(shapes.values()))
 

@@ -555,6 +555,7 @@ RIGHT: dict[str, tuple[Any, ...]] = {
     "origins": (1, 2),
     "max_iter": (1, 3, None),
     "out": (None,),
+    "by": (None,),  # of arrays; of tables tests/margins/test_rake_groups.py
     "rng": (0, 2**200, Made(lambda make: np.random.default_rng(3))),
     "max_bytes": (1 << 20, 1 << 70),
     "bins": (1, 3, [2, 3], (1,), np.array([1, 2]), 2**53),

@@ -320,7 +320,7 @@ def test_tensors_give_tensors():
         (
             lambda: metrics.from_labels([0, 1], [[0, 1], [1, 1]], "mcc"),
             ValueError,
-            r"one shape, got y_true: \(2,\), y_pred: \(2, 2\); numpy.broadcast_to\(y_true, \(2, 2\)\) repeats y_true",
+            r"one shape, got y_true: \(2,\), y_pred: \(2, 2\); broadcast_to\(y_true, \(2, 2\)\) repeats y_true",
         ),
         (lambda: metrics.tss([[1, 1], [1, 1]], pos_label=2), ValueError, "metrics.tss: pos_label must be 0 or 1"),
         (lambda: metrics.mcc([[-1, 0], [0, 1]], on_failure="raise"), cmfast.FailureError, "metrics.mcc"),
