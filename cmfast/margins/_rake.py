@@ -353,7 +353,7 @@ def _warn_of_proportions(
     for k, (target, of) in enumerate(zip(given, axes, strict=True)):
         host = np.asarray(adapter(target).to_host(target), np.float64)
         total = host.sum(axis=tuple(range(-len(of), 0)))
-        if not total.size or not ((host >= 0.0) & (host <= 1.0)).all():  # nor a NaN, which leaves unconstrained
+        if not total.size or not ((host >= 0.0) & (host <= 1.0)).all():  # false for NaN, a category without target
             return
         wrong = total[abs(total - 1.0) > MOST_SHARE_ERROR]
         totals.append((k, of, wrong.ravel()[0]) if wrong.size else None)

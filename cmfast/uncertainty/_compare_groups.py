@@ -300,7 +300,7 @@ def compare_groups(
     'the groups differ'
     """
     del ignore_index  # read where labels are counted, before this call
-    units = _check_units(sample_weight, clusters, method)
+    M, units = _split_units(M, sample_weight, clusters, method)
     if method is not None:
         validate.choice("method", method, get_args(GroupMethod))
     confidence_level = validate.confidence_level(confidence_level)
@@ -348,17 +348,20 @@ def compare_groups(
     return GroupComparisonsByMetric({name: found[name] for name in wanted})
 
 
-def _check_units(sample_weight: Any, clusters: Any, method: str | None) -> _group_units.GroupUnits | None:
-    """Return the weighted samples or clusters that were counted before; refuse these options for matrices."""
+def _split_units(
+    M: Any, sample_weight: Any, clusters: Any, method: str | None
+) -> tuple[Any, _group_units.GroupUnits | None]:
+    """Return counts, and the weighted samples or clusters they were counted from; refuse these options for matrices."""
     for name, given in (("sample_weight", sample_weight), ("clusters", clusters)):
-        if given is not None and not isinstance(given, _group_units.GroupUnits):
+        if given is not None:
             wanted = "None unless labels and groups are given, as counts do not tell samples apart"
             validate.refuse(name, wanted, type(given).__name__, TypeError)
-    if clusters is not None and method == "wilson":
+    if not isinstance(M, _group_units.SampledCounts):
+        return M, None
+    if method == "wilson":
         wanted = '"bootstrap" or "delta" with sample_weight or clusters'
         validate.refuse("method", wanted, repr(method))
-    found: _group_units.GroupUnits | None = clusters
-    return found
+    return M
 
 
 def _compare_with_all(every: list[_Measured], request: _GroupRequest) -> _group_gaps.PairIntervals:

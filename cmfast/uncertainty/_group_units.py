@@ -101,10 +101,17 @@ class GroupUnits(NamedTuple):
             yield out.reshape(b, G, C, C)
 
 
+class SampledCounts(NamedTuple):
+    """Counts of each group, and the units that they were counted from."""
+
+    counts: ConfusionCounts[Any]
+    units: GroupUnits
+
+
 def count_units(
     given: tuple[Any, ...], options: dict[str, Any], table: Any, columns: dict[str, Any] | None, ignored: Any
-) -> ConfusionCounts[Any]:
-    """Count labels with weights or clusters; put the units of each group in `options` instead of both.
+) -> SampledCounts:
+    """Count labels with the weights or clusters of `options`, which lose them.
 
     `given` are the labels and groups, or `columns` their names in `table`.
     """
@@ -143,8 +150,7 @@ def count_units(
         found, of = np.unique(unit[here], return_inverse=True)
         units.append(Units(len(found), of.reshape(-1), cells[here], w[here]))
     plain = np.bincount((of_group * C * C + cells)[used], minlength=len(of_groups) * C * C)
-    options["clusters"] = GroupUnits(units, C, plain.reshape(-1, C, C), clusters is not None)
-    return counts
+    return SampledCounts(counts, GroupUnits(units, C, plain.reshape(-1, C, C), clusters is not None))
 
 
 def _read_weights(weight: Any) -> np.ndarray:
