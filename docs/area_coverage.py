@@ -61,8 +61,9 @@ def find_truth(setting: Setting, cases: dict[str, dict[str, Any]]) -> dict[str, 
     y, s = draw(setting, POPULATION // len(setting.shares), np.random.default_rng(1))
     found = {}
     for case, options in cases.items():
-        name, u = case.partition(",")[0], options.get("max_fpr", 1.0)
-        found[case] = float(_area_influences._compute(name, y, s, u).area)
+        name, chosen = case.partition(",")[0], _area_influences.AreaOptions(max_fpr=options.get("max_fpr"))
+        given, u = _area_influences.adopt(name, y, {"y_score": s}, chosen)
+        found[case] = float(_area_influences.compute(name, given, s, u).area)
     return found
 
 

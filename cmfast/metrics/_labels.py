@@ -5,7 +5,7 @@ from typing import Any, overload
 
 from numpy.typing import ArrayLike, NDArray
 
-from cmfast._core import dispatch, table_columns
+from cmfast._core import dispatch, failures, table_columns
 from cmfast._core import labels as _labels
 from cmfast._core.annotations import Array, DeviceT, Floats, Ignored, Label, Undefined
 from cmfast._core.usual_options import explain_options
@@ -261,7 +261,7 @@ def from_labels(
     Warns
     -----
     DiagnosticWarning
-        A metric of ordered classes is requested for more than two text classes without a declared order.
+        A metric of ordered classes is requested for more than two text classes without a declared order. No samples.
 
     Notes
     -----
@@ -314,7 +314,10 @@ def from_labels(
     sums, classes = _samples.sum_labels(given, options, check)
     if labels is None and names is not None and _labels.are_unordered_text(classes):
         _warn_if_text_unordered(names, wanted, y_true, y_pred)
-    place, chosen = resolve_classes(dispatch.shape_of(sums.diagonal)[-1], classes)
+    *batch, C = dispatch.shape_of(sums.diagonal)
+    if not batch and hasattr(y_true, "__len__") and len(y_true) == 0:
+        failures.warn_diagnostic("there are no samples; every metric is 0/0, which has the value that undefined= says")
+    place, chosen = resolve_classes(C, classes)
     parts = dict(zip(SUMS, sums, strict=False)) | {"d": _samples.get_marked_diagonal(sums)}
     found = evaluate_lazy_sums(wanted, undefined, place, "warn", num_threads, chosen, _explain_weight_sums, **parts)
     return _plan.match_requested_type(names, wanted, found)

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from cmfast._core.usual_names import make_missing_name_error
-from cmfast.uncertainty._areas import auc_covariance
+from cmfast.uncertainty._area_covariance import auc_covariance
 from cmfast.uncertainty._compare import compare
 from cmfast.uncertainty._compare_groups import compare_groups
 from cmfast.uncertainty._compare_many import compare_many

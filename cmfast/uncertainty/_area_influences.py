@@ -1,13 +1,13 @@
 """Averages over classes of areas under ROC curves, partial areas and average precision, by influences of samples.
 
-The influence of a sample is the derivative of an area by the weight of the sample, and the variance of the area is the
-sum of the squared influences (infinitesimal jackknife, Jaeckel 1972). For one area of two classes the squares of each
-class, times m / (m - 1) for m samples, are DeLong's variance. Influences add: over classes for averages, over the
-samples of a cluster (Obuchowski 1997), and with a minus sign for the difference of two models.
+The influence of a sample is the derivative of an area by the weight of the sample, times that weight, and the variance
+of the area is the sum of the squared influences (infinitesimal jackknife, Jaeckel 1972). For one area of two classes
+the squares of each class, times m / (m - 1) for m samples, are DeLong's variance. Influences add: over classes for
+averages, over the samples of a cluster (Obuchowski 1997), and with a minus sign for the difference of two models. The
+products of the influences on two areas add up to their covariance.
 """
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any, NamedTuple, get_args
 
 import numpy as np
@@ -25,9 +25,9 @@ from cmfast.uncertainty._results import Interval
 
 
 class _Curve(NamedTuple):
-    """Numbers of samples at each of g distinct scores, from the highest on, float64, shape (g,).
+    """Total weights of samples at each of g distinct scores, from the highest on, float64, shape (g,).
 
-    `group` is the position of the score of each sample, shape (n,). `true_before` and `false_before` are the numbers of
+    `group` is the position of the score of each sample, shape (n,). `true_before` and `false_before` are the weights of
     positive and of negative samples with higher scores.
     """
 
@@ -45,27 +45,25 @@ class Influences(NamedTuple):
     influence: np.ndarray
 
 
-def _count_scores(positive: np.ndarray, scores: np.ndarray) -> _Curve:
-    """Return the numbers of positive and negative samples of each distinct score."""
+def _sum_weights(positive: np.ndarray, scores: np.ndarray, weight: np.ndarray) -> _Curve:
+    """Return the total weights of positive and negative samples of each distinct score."""
     values, index = np.unique(scores, return_inverse=True)
     index = len(values) - 1 - index.reshape(-1)
-    positives, negatives = (
-        np.bincount(index[mask], minlength=len(values)).astype(np.float64) for mask in (positive, ~positive)
-    )
+    positives, negatives = (np.bincount(index[mask], weight[mask], len(values)) for mask in (positive, ~positive))
     return _Curve(positives, negatives, np.cumsum(positives) - positives, np.cumsum(negatives) - negatives, index)
 
 
-def compute_area(positive: np.ndarray, scores: np.ndarray, max_fpr: float = 1.0) -> Influences:
+def compute_area(positive: np.ndarray, scores: np.ndarray, weight: np.ndarray, max_fpr: float = 1.0) -> Influences:
     """Return the area under a ROC curve up to the false positive rate `max_fpr`, standardised, with its influences.
 
     Between two points the curve is straight. McClish (Analyzing a portion of the ROC curve, 1989) standardises an area
     A up to u: ``(1 + (A - u**2 / 2) / (u - u**2 / 2)) / 2``, which is A for u = 1.
     """
-    P, N = float(np.count_nonzero(positive)), float(np.count_nonzero(~positive))
+    curve, u = _sum_weights(positive, scores, weight), max_fpr
+    after = curve.false_before + curve.negatives
+    P, N = (float(x[-1]) if len(x) else 0.0 for x in (curve.true_before + curve.positives, after))
     if P == 0.0 or N == 0.0:
         return Influences(np.nan, np.full(len(scores), np.nan))
-    curve, u = _count_scores(positive, scores), max_fpr
-    after = curve.false_before + curve.negatives
     last = int(np.searchsorted(after, u * N * (1.0 - 1e-15)))  # the score at which the curve is cut
     inside = np.arange(len(after)) < last
     part = min((u * N - curve.false_before[last]) / curve.negatives[last], 1.0)
@@ -86,46 +84,48 @@ def compute_area(positive: np.ndarray, scores: np.ndarray, max_fpr: float = 1.0)
         of_negatives[curve.group] / (P * N) - area / N,
     )
     scale = 0.5 / (u - 0.5 * u * u)
-    return Influences(0.5 + scale * (area - 0.5 * u * u), scale * influence)
+    return Influences(0.5 + scale * (area - 0.5 * u * u), weight * (scale * influence))
 
 
-def compute_average_precision(positive: np.ndarray, scores: np.ndarray) -> Influences:
+def compute_average_precision(positive: np.ndarray, scores: np.ndarray, weight: np.ndarray) -> Influences:
     """Return the mean precision at the scores of the positive samples, with its influences."""
-    P = float(np.count_nonzero(positive))
+    curve = _sum_weights(positive, scores, weight)
+    true = curve.true_before + curve.positives
+    P = float(true[-1]) if len(true) else 0.0
     if P == 0.0:
         return Influences(np.nan, np.full(len(scores), np.nan))
-    curve = _count_scores(positive, scores)
-    true = curve.true_before + curve.positives
     size = true + curve.false_before + curve.negatives
+    size[size == 0.0] = 1.0  # of samples without weight, above all others
     precision = true / size
     area = float(np.sum(curve.positives * precision)) / P
     # A sample changes the precision at its own score and at all lower ones.
-    weight = curve.positives / size
-    gain, loss = (np.cumsum(x[::-1])[::-1] for x in (weight, weight * precision))
+    step = curve.positives / size
+    gain, loss = (np.cumsum(x[::-1])[::-1] for x in (step, step * precision))
     of_positives = precision + gain - loss - area
-    return Influences(area, np.where(positive, of_positives[curve.group], -loss[curve.group]) / P)
+    return Influences(area, weight * (np.where(positive, of_positives[curve.group], -loss[curve.group]) / P))
 
 
-def average_areas(codes: np.ndarray, scores: np.ndarray, name: str) -> Influences:
+def average_areas(codes: np.ndarray, scores: np.ndarray, weight: np.ndarray, name: str) -> Influences:
     """Return an average of the areas of C classes, given class indices (n,) and scores (n, C), with its influences.
 
     Averages weighted by the shares of classes include the influence of the samples on these shares.
     """
     n, C = scores.shape
-    sizes = np.bincount(codes, minlength=C)
+    whole = float(weight.sum())
+    sizes = np.bincount(codes, weight, C)
     area, influence, total = 0.0, np.zeros(n), 0.0
-    for classes, mask, one in _list_areas(codes, scores, one_vs_rest="ovr" in name):
-        weight = sizes[classes].sum() / n if name.endswith("_weighted") else 1.0
-        total += weight
-        area += weight * one.area
-        influence[mask] += weight * one.influence
+    for classes, mask, one in _list_areas(codes, scores, weight, one_vs_rest="ovr" in name):
+        share = sizes[classes].sum() / whole if name.endswith("_weighted") else 1.0
+        total += share
+        area += share * one.area
+        influence[mask] += share * one.influence
         if name.endswith("_weighted"):
-            influence += (np.isin(codes, classes) - weight) * (one.area / n)
+            influence += weight * ((np.isin(codes, classes) - share) * (one.area / whole))
     return Influences(area / total, influence / total)
 
 
 def _list_areas(
-    codes: np.ndarray, scores: np.ndarray, *, one_vs_rest: bool
+    codes: np.ndarray, scores: np.ndarray, weight: np.ndarray, *, one_vs_rest: bool
 ) -> Iterator[tuple[list[int], np.ndarray, Influences]]:
     """Yield the classes of an area, a mask of the samples that it is made of, and the area with their influences.
 
@@ -134,90 +134,154 @@ def _list_areas(
     C = scores.shape[1]
     if one_vs_rest:
         for k in range(C):
-            yield [k], np.ones(len(codes), np.bool_), compute_area(codes == k, scores[:, k])
+            yield [k], np.ones(len(codes), np.bool_), compute_area(codes == k, scores[:, k], weight)
         return
     for j in range(C):
         for k in range(j + 1, C):
             mask = (codes == j) | (codes == k)
             own = codes[mask]
-            first, second = (compute_area(own == c, scores[mask, c]) for c in (j, k))
+            first, second = (compute_area(own == c, scores[mask, c], weight[mask]) for c in (j, k))
             mean = Influences((first.area + second.area) / 2.0, (first.influence + second.influence) / 2.0)
             yield [j, k], mask, mean
 
 
-def estimate_error(influence: np.ndarray, codes: np.ndarray, unit: np.ndarray | None) -> float:
-    """Return the standard error of an area from the influences of samples; `unit` is the cluster of each, or None.
+class Scored(NamedTuple):
+    """Class indices (n,), the scores of every model, weights (n,), the cluster of each sample or None.
 
-    NaN with one cluster, or with one sample of a class.
+    `places` say where the user gave the scores: the argument, and the index in it. Results return to the library of
+    `home`.
     """
-    groups = codes if unit is None else np.zeros(int(unit.max(initial=-1)) + 1, np.int64)
-    values = influence if unit is None else np.bincount(unit, influence, len(groups))
-    squares, sizes = np.bincount(groups, values * values), np.bincount(groups).astype(np.float64)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return float(np.sqrt(np.sum(np.where(sizes > 0, squares * (sizes / (sizes - 1.0)), 0.0))))
-
-
-class _Scored(NamedTuple):
-    """Class indices (n,), the scores of every model, the cluster of each sample or None, and the array to return to."""
 
     codes: np.ndarray
     scores: list[np.ndarray]
+    places: list[tuple[str, tuple[int, ...]]]
+    weight: np.ndarray
     unit: np.ndarray | None
     home: Any
 
+    def find_status(self) -> np.ndarray:
+        """Return INVALID if a score is NaN, or a weight negative or not finite; else OK."""
+        bad = any(np.isnan(side).any() for side in self.scores) or not self._are_weights_good()
+        return np.array(INVALID if bad else OK, np.int8)
+
+    def _are_weights_good(self) -> bool:
+        """Return whether all weights, and their sum, are finite and none is negative."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return bool((self.weight >= 0.0).all() and self.weight.sum() < np.inf)
+
+    def explain(self, index: tuple[int, ...]) -> str:
+        """Return a text that names the first weight or score that is bad."""
+        del index  # there is one element
+        wrong = ~((self.weight >= 0.0) & np.isfinite(self.weight))
+        said = bad_values.describe_first("sample_weight", self.weight, wrong)
+        for (name, at), side in zip(self.places, self.scores, strict=True):
+            said = said or bad_values.describe_first(name, side, np.isnan(side), at)
+        return said or "the sum of sample_weight is infinite"
+
+    def count_units(self) -> int:
+        """Return the number of clusters."""
+        assert self.unit is not None
+        return int(self.unit.max(initial=-1)) + 1
+
+    def estimate_covariances(self, influences: list[np.ndarray]) -> np.ndarray:
+        """Return the covariances (K, K) of sums of the influences of samples on K areas.
+
+        NaN with one cluster, or with one sample of a class. Samples and clusters without weight do not count.
+        """
+        weighted = self.weight > 0.0
+        if self.unit is None:
+            group, values = self.codes, influences
+        else:
+            k = self.count_units()
+            weighted = np.bincount(self.unit, weighted, k) > 0.0
+            group, values = np.zeros(k, np.int64), [np.bincount(self.unit, x, k) for x in influences]
+        n_groups = int(group.max(initial=-1)) + 1
+        sizes = np.bincount(group[weighted], minlength=n_groups).astype(np.float64)
+        found = np.empty((len(values), len(values)))
+        for j, one in enumerate(values):
+            for k, other in enumerate(values[: j + 1]):
+                products = np.bincount(group, one * other, n_groups)
+                with np.errstate(invalid="ignore", divide="ignore"):
+                    found[j, k] = found[k, j] = np.sum(np.where(sizes > 0, products * (sizes / (sizes - 1.0)), 0.0))
+        return found
+
+    def estimate_error(self, influence: np.ndarray) -> float:
+        """Return the standard error of a sum of the influences of samples."""
+        return float(np.sqrt(self.estimate_covariances([influence])[0, 0]))
+
 
 class AreaOptions(NamedTuple):
-    """Options of intervals and comparisons of areas as the user passed them, and their defaults."""
+    """Options of intervals, comparisons and covariances of areas as the user passed them, and their defaults."""
 
     method: str | None = None
     test: str = "interval"
     confidence_level: float = 0.95
     pos_label: int | str | None = None
+    sample_weight: Any = None
     clusters: Any = None
     max_fpr: float | None = None
     on_failure: OnFailure = None
     num_threads: int | None = None
 
 
-def _adopt(name: str, y_true: Any, given: dict[str, Any], chosen: AreaOptions) -> tuple[_Scored, float]:
-    """Validate labels, the scores of every model, clusters and `max_fpr`; return them on the host."""
+def adopt(
+    name: str, y_true: Any, given: dict[str, Any], chosen: AreaOptions, *, models: bool = False
+) -> tuple[Scored, float]:
+    """Validate labels, the scores of every model, weights, clusters and `max_fpr`; return them on the host.
+
+    With `models` the scores of all models are rows of one array.
+    """
     pos_label, clusters, max_fpr = chosen.pos_label, chosen.clusters, chosen.max_fpr
     if max_fpr is not None and name != AREA:
         validate.refuse("max_fpr", f"left out with {name!r}", validate.format_value(max_fpr))
     u = 1.0 if max_fpr is None else validate.number("max_fpr", max_fpr)
     if not 0.0 < u <= 1.0:
         validate.refuse("max_fpr", "above 0 and at most 1", validate.format_value(max_fpr))
-    adopt = _adopt_classes if name in AVERAGES else _adopt_two_classes
     if name in AVERAGES and pos_label is not None:
         validate.refuse("pos_label", f"left out with {name!r}", validate.format_value(pos_label))
-    codes, scores, home = adopt(y_true, given, pos_label)
+    if name in AVERAGES:
+        codes, scores, weight, home = _adopt_classes(y_true, given, chosen.sample_weight, models=models)
+    else:
+        codes, scores, weight, home = _adopt_two_classes(y_true, given, chosen, models=models)
     unit = None
     if clusters is not None and clusters is not False:
         if isinstance(clusters, bool):
             validate.refuse("clusters", "the cluster of each sample where scores are given", clusters)
         _, number, _ = _groups.number_groups({"clusters": clusters}, codes, codes.shape)
         unit = np.asarray(number)
-    return _Scored(codes, scores, unit, home), u
+    weights = np.ones(len(codes)) if weight is None else _fetch("sample_weight", weight).astype(np.float64)
+    places: list[tuple[str, tuple[int, ...]]] = [(side, ()) for side in given]
+    if models:
+        places = [("y_score", (k,)) for k in range(len(scores))]
+    return Scored(codes, scores, places, weights, unit, home), u
 
 
-def _adopt_two_classes(y_true: Any, given: dict[str, Any], pos_label: Any) -> tuple[np.ndarray, list[np.ndarray], Any]:
-    """Return 1 for positive samples and 0 for others, and scores of shape (n,), on the host."""
-    sides, home, labels = [], None, None
+def _adopt_two_classes(
+    y_true: Any, given: dict[str, Any], chosen: AreaOptions, *, models: bool
+) -> tuple[np.ndarray, list[np.ndarray], Any, Any]:
+    """Return 1 for positive samples and 0 for others, and scores of shape (n,), on the host; and adopted weights."""
+    sides: list[np.ndarray] = []
+    home, labels, weight = None, None, None
     for name, side in given.items():
-        scores, labels, _ = adopt_scores(y_true, side, None, pos_label, None)
-        if len(dispatch.shape_of(scores)) != 1:
-            validate.refuse(name, "one row of scores, shape (n,)", f"shape {dispatch.shape_of(scores)}")
-        sides.append(_fetch(name, scores))
+        scores, labels, weight = adopt_scores(
+            y_true, side, chosen.sample_weight, chosen.pos_label, None, models=models, name=name
+        )
+        if len(dispatch.shape_of(scores)) != 1 + models:
+            wanted = "of shape (K, n), a row of scores for each model" if models else "one row of scores, shape (n,)"
+            validate.refuse(name, wanted, f"shape {dispatch.shape_of(scores)}")
+        fetched = _fetch(name, scores)
+        sides += list(fetched) if models else [fetched]
         home = scores if home is None else home
     y = _fetch("y_true", labels)
     if ((y < -1) | (y > 1)).any():
         validate.refuse("y_true", "0 or 1, or -1 or 1; else pass pos_label", int(y[(y < -1) | (y > 1)][0]))
-    return (y == 1).astype(np.int64), sides, home
+    return (y == 1).astype(np.int64), sides, weight, home
 
 
-def _adopt_classes(y_true: Any, given: dict[str, Any], pos_label: Any) -> tuple[np.ndarray, list[np.ndarray], Any]:
-    """Return the index of the class of each sample, and scores of shape (n, C), on the host."""
-    del pos_label  # refused before
+def _adopt_classes(
+    y_true: Any, given: dict[str, Any], weight: Any, *, models: bool
+) -> tuple[np.ndarray, list[np.ndarray], Any, Any]:
+    """Return the index of the class of each sample, and scores of shape (n, C), on the host; and adopted weights."""
     column = _label_codes.encode_labels("y_true", y_true, floats=True)
     codes = _fetch("y_true", column.codes)
     if codes.ndim != 1:
@@ -227,20 +291,23 @@ def _adopt_classes(y_true: Any, given: dict[str, Any], pos_label: Any) -> tuple[
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
     codes = place[np.unique(codes, return_inverse=True)[1].reshape(-1)]
-    adopted = dispatch.adopt(**given)
-    validate.real(**dict(zip(given, adopted, strict=True)))
+    *adopted, weight = dispatch.adopt(**given, sample_weight=weight, optional=("sample_weight",))
+    validate.real(**dict(zip(given, adopted, strict=True)), sample_weight=weight)
     sides = [_fetch(name, side) for name, side in zip(given, adopted, strict=True)]
     for name, side in zip(given, sides, strict=True):
-        if side.ndim != 2 or len(side) != len(codes):
-            size = len(codes) if side.ndim == 2 else "n"
-            validate.refuse(name, f"of shape ({size}, C), a column of scores per class", f"shape {side.shape}")
+        if side.ndim != 2 + models or side.shape[-2] != len(codes):
+            size = len(codes) if side.ndim == 2 + models else "n"
+            wanted = f"of shape ({'K, ' if models else ''}{size}, C), a column of scores per class"
+            validate.refuse(name, wanted, f"shape {side.shape}")
         if side.shape != sides[0].shape:
             validate.refuse(name, f"of shape {sides[0].shape}", f"shape {side.shape}")
-    C = sides[0].shape[1]
+    if weight is not None and dispatch.shape_of(weight) != codes.shape:
+        validate.refuse("sample_weight", f"of shape {codes.shape}", f"shape {dispatch.shape_of(weight)}")
+    C = sides[0].shape[-1]
     if len(labels) != C:
         wanted = f"of {C} classes, one for each column of scores in the order of the sorted labels"
         validate.refuse("y_true", wanted, f"{len(labels)} classes")
-    return codes, sides, adopted[0]
+    return codes, list(sides[0]) if models else sides, weight, adopted[0]
 
 
 def _fetch(name: str, array: Any) -> np.ndarray:
@@ -251,21 +318,29 @@ def _fetch(name: str, array: Any) -> np.ndarray:
     return np.asarray(adapter(inner).to_host(inner))
 
 
-def _explain_nan(scores: np.ndarray, index: tuple[int, ...]) -> str:
-    """Return a text that names the first score that is NaN."""
-    del index  # there is one element
-    return bad_values.describe_first("y_score", scores.reshape(-1), np.isnan(scores).reshape(-1), ())
-
-
-def _compute(name: str, codes: np.ndarray, scores: np.ndarray, max_fpr: float) -> Influences:
+def compute(name: str, given: Scored, scores: np.ndarray, max_fpr: float) -> Influences:
     """Return the area `name` of one model, with the influences of all samples."""
-    if np.isnan(scores).any():
-        return Influences(np.nan, np.full(len(codes), np.nan))
+    codes, weight = given.codes, given.weight
     if name in AVERAGES:
-        return average_areas(codes, scores, name)
+        return average_areas(codes, scores, weight, name)
     if name == AVERAGE_PRECISION:
-        return compute_average_precision(codes == 1, scores)
-    return compute_area(codes == 1, scores, max_fpr)
+        return compute_average_precision(codes == 1, scores, weight)
+    return compute_area(codes == 1, scores, weight, max_fpr)
+
+
+def _compute_all(name: str, given: Scored, max_fpr: float, on_failure: OnFailure) -> list[Influences]:
+    """Return the area `name` of every model, with the influences of all samples; NaN and a report for bad values."""
+    status = given.find_status()
+    failures.report(status, on_failure, failed=FAILED, why=given.explain)
+    if status[()] != OK:
+        return [Influences(np.nan, np.full(len(given.codes), np.nan))] * len(given.scores)
+    return [compute(name, given, scores, max_fpr) for scores in given.scores]
+
+
+def _return_home(home: Any, array: Any) -> Any:
+    """Return an array, or a number, in the library and on the device of `home`."""
+    inner = adapter(home).unwrap(home)
+    return adapter(inner).send(np.asarray(array), inner)[()]
 
 
 def compute_interval(y_true: Array, y_score: Array, name: str, **options: Any) -> Interval:
@@ -276,19 +351,29 @@ def compute_interval(y_true: Array, y_score: Array, name: str, **options: Any) -
     validate.choice("method", method, get_args(AreaMethod))
     level = validate.confidence_level(chosen.confidence_level)
     on_failure = validate.on_failure(chosen.on_failure)
-    given, u = _adopt(name, y_true, {"y_score": y_score}, chosen)
-    (scores,) = given.scores
-    status = np.array(INVALID if np.isnan(scores).any() else OK, np.int8)
-    failures.report(status, on_failure, failed=FAILED, why=partial(_explain_nan, scores))
-    found = _compute(name, given.codes, scores, u)
-    error = estimate_error(found.influence, given.codes, given.unit)
+    given, u = adopt(name, y_true, {"y_score": y_score}, chosen)
+    (found,) = _compute_all(name, given, u, on_failure)
+    error = given.estimate_error(found.influence)
     if on_failure != "ignore":
         if given.unit is not None:
-            warn_of_few_clusters(int(given.unit.max(initial=-1)) + 1)
+            warn_of_few_clusters(given.count_units())
         warn_of_no_width(np.float64(error))
     made = compute_area_interval(np.float64(found.area), np.float64(error), method, level)
-    inner = adapter(given.home).unwrap(given.home)
-    return Interval(*(adapter(inner).send(np.asarray(part), inner)[()] for part in made))
+    return Interval(*(_return_home(given.home, part) for part in made))
+
+
+def compute_covariance(y_true: Array, y_score: Array, name: str, **options: Any) -> list[Any]:
+    """Return the areas `name` of K models, their covariances and standard errors; options are :class:`AreaOptions`."""
+    chosen = AreaOptions(**options)
+    validate.num_threads(chosen.num_threads)
+    on_failure = validate.on_failure(chosen.on_failure)
+    given, u = adopt(name, y_true, {"y_score": y_score}, chosen, models=True)
+    found = _compute_all(name, given, u, on_failure)
+    covariance = given.estimate_covariances([one.influence for one in found])
+    if on_failure != "ignore" and given.unit is not None:
+        warn_of_few_clusters(given.count_units())
+    parts = (np.array([one.area for one in found]), covariance, np.sqrt(np.diagonal(covariance)))
+    return [_return_home(given.home, part) for part in parts]
 
 
 def compare(y_true: Array, y_a: Array, y_b: Array, name: str, **options: Any) -> Comparison:
@@ -299,13 +384,11 @@ def compare(y_true: Array, y_a: Array, y_b: Array, name: str, **options: Any) ->
     validate.choice("method", method, ("delta",))
     validate.choice("test", test, ("interval",))
     confidence_level = validate.confidence_level(chosen.confidence_level)
-    given, u = _adopt(name, y_true, {"y_a": y_a, "y_b": y_b}, chosen)
-    bad = np.array(INVALID if any(np.isnan(side).any() for side in given.scores) else OK, np.int8)
-    failures.report(bad, None, failed=FAILED, why=partial(_explain_nan, np.stack(given.scores)))
-    first, second = (_compute(name, given.codes, side, u) for side in given.scores)
+    given, u = adopt(name, y_true, {"y_a": y_a, "y_b": y_b}, chosen)
+    first, second = _compute_all(name, given, u, None)
     if given.unit is not None:
-        warn_of_few_clusters(int(given.unit.max(initial=-1)) + 1, p_values=True)
-    error = estimate_error(first.influence - second.influence, given.codes, given.unit)
+        warn_of_few_clusters(given.count_units(), p_values=True)
+    error = given.estimate_error(first.influence - second.influence)
     fields: dict[str, Any] = summarize_errors(np.array([first.area, second.area]), np.asarray(error), confidence_level)
     columns = [side.reshape(len(side), -1).T for side in given.scores]
     ranks = [np.array([np.unique(column, return_inverse=True)[1].reshape(-1) for column in one]) for one in columns]

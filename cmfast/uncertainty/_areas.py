@@ -1,14 +1,13 @@
-"""Areas under ROC curves of several models on the same samples, their covariances by DeLong, and intervals."""
+"""Areas under ROC curves: their result with covariances, intervals, and how functions of labels take scores."""
 
 import math
 from collections.abc import Callable
 from functools import partial, wraps
 from inspect import signature
 from statistics import NormalDist
-from typing import Any, Generic, NamedTuple, TypeVar, get_args, overload
+from typing import Any, Generic, NamedTuple, TypeVar, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from cmfast._core import (
     bad_values,
@@ -21,7 +20,7 @@ from cmfast._core import (
     validate,
 )
 from cmfast._core.adapters import adapter
-from cmfast._core.annotations import AreaMethod, Array, ArrayT, DeviceT, OnFailure
+from cmfast._core.annotations import AreaMethod, Array, ArrayT, OnFailure
 from cmfast._core.lazy import accept_dask_arrays, are_lazy, dask
 from cmfast._core.usual_options import describe_unknown_option
 from cmfast.metrics._thresholds import adopt_scores, explain_bad_row
@@ -155,109 +154,6 @@ def compute_area_interval(auc: Any, error: Any, method: str, confidence_level: f
     return found._replace(low=low, high=high)
 
 
-@overload
-def auc_covariance(
-    y_true: DeviceT,
-    y_score: DeviceT,
-    *,
-    sample_weight: DeviceT | None = ...,
-    pos_label: int | str | None = ...,
-    on_failure: OnFailure = ...,
-    num_threads: int | None = ...,
-) -> AucCovariance[DeviceT]: ...
-@overload
-def auc_covariance(
-    y_true: ArrayLike,
-    y_score: ArrayLike,
-    *,
-    sample_weight: ArrayLike | None = ...,
-    pos_label: int | str | None = ...,
-    on_failure: OnFailure = ...,
-    num_threads: int | None = ...,
-) -> AucCovariance[NDArray[Any]]: ...
-@accept_dask_arrays(y_true="n", y_score="kn", sample_weight="n")
-def auc_covariance(
-    y_true: Array,
-    y_score: Array,
-    *,
-    sample_weight: Array | None = None,
-    pos_label: int | str | None = None,
-    on_failure: OnFailure = None,
-    num_threads: int | None = None,
-) -> AucCovariance[Any]:
-    """Compute the areas under the ROC curves of several models on the same samples, and their covariances by DeLong.
-
-    Parameters
-    ----------
-    y_true : array of int, bool or str, shape (..., n)
-        1 for positive samples, 0 or -1 for the others; with `pos_label` any labels.
-    y_score : array, shape (..., K, n)
-        A row of scores for each of K models; higher means more likely positive.
-    sample_weight : array, shape (..., n), optional
-        Weight of each sample, such as the inverse of its probability to be sampled; default 1. A sample of weight 2
-        counts twice in the areas and is still one observation; repeat samples that were observed twice. A common factor
-        changes nothing.
-    pos_label : int or str, optional
-        The label of positive samples, all others being negative. Default: 1 among 0 and 1, or -1 and 1.
-    on_failure : {"warn", "raise", "ignore"}, optional
-        What to do about elements of the batch with bad values (see Notes).
-        Default: as :func:`cmfast.config` says, first "warn".
-    num_threads : int, optional
-        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
-
-    Returns
-    -------
-    AucCovariance
-        Areas, covariances and standard errors. Library and device of `y_score`.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As for :func:`cmfast.metrics.threshold_matrices`; a `y_score` without an axis of models.
-    OverflowError
-        2**30 samples or more.
-    NotImplementedError
-        Arrays on a GPU: only the CPU has a kernel.
-
-    Notes
-    -----
-    The area is the probability that a positive sample scores higher than a negative one, ties counting half. The
-    placement of a positive sample is the share of negative ones below it, that of a negative sample the share of
-    positive ones above it. The covariance of two areas is the covariance of their placements over the positive samples,
-    divided by their number, plus the same over the negative samples. Both numbers count as fixed. Placements follow
-    from one sort, so a model takes O(n log n). With weights the shares are weighted, and the covariance is that of two
-    weighted means, by linearisation.
-
-    A difference, or another linear function ``L @ auc`` of the areas, has the covariance ``L @ covariance @ L.T``.
-
-    An area is NaN without a positive or a negative sample, and a covariance with fewer than two of either. If a model
-    ranks all positive samples above all others, its variance is 0, which says little about other samples.
-
-    Bad values: an element with a NaN score, a label other than 0, 1 and -1, or a weight that is negative or not finite
-    (INVALID) gives NaN for all its models and is reported as `on_failure` says. Synchronises the device. Reproducible:
-    the same bits for any number of threads.
-
-    References
-    ----------
-    DeLong, DeLong and Clarke-Pearson, Comparing the areas under two or more correlated receiver operating
-    characteristic curves: a nonparametric approach, 1988. Sun and Xu, Fast implementation of DeLong's algorithm for
-    comparing the areas under correlated receiver operating characteristic curves, 2014.
-
-    Examples
-    --------
-    >>> from cmfast import uncertainty
-    >>> y = [1, 1, 1, 0, 0, 0]
-    >>> found = uncertainty.auc_covariance(
-    ...     y,
-    ...     [[0.9, 0.8, 0.3, 0.5, 0.2, 0.1], [0.7, 0.9, 0.4, 0.6, 0.5, 0.2]],
-    ... )
-    >>> found.auc.round(3).tolist(), found.standard_error.round(3).tolist()
-    ([0.889, 0.778], [0.157, 0.248])
-    """
-    arrays = adopt_scores(y_true, y_score, sample_weight, pos_label, on_failure, models=True)
-    return AucCovariance(*compute_areas(arrays, on_failure, validate.num_threads(num_threads)))
-
-
 def compute_areas(arrays: list[Any], on_failure: OnFailure, num_threads: int | None) -> list[Any]:
     """Return areas, covariances and standard errors of adopted scores (..., K, n), labels and weights."""
     found: list[Any]
@@ -305,8 +201,9 @@ def accept_scores(
                 called = ELSEWHERE[names.lower()]
                 validate.refuse("names", "the names of metrics", f"{names!r}; it is called {called!r}")
             if not isinstance(names, str) or names not in SCORES:
-                if options.get("max_fpr") is not None:
-                    validate.refuse("max_fpr", f"left out but for {AREA!r}", validate.format_value(options["max_fpr"]))
+                for option, use in (("max_fpr", repr(AREA)), ("sample_weight", "areas of scores")):
+                    if options.get(option) is not None:
+                        validate.refuse(option, f"left out but for {use}", validate.format_value(options[option]))
                 return function(*given, **options)
             if len(given) != len(sides) + 1:
                 wanted = f"a metric of counts; {names!r} needs labels and scores, {len(sides)} arrays in all"
@@ -321,7 +218,7 @@ def accept_scores(
             if names == AREA and max_fpr is None and (clusters is None or clusters is False):
                 return compute(*given[:-1], **options)
             options |= {"clusters": clusters, "max_fpr": max_fpr}
-            if are_lazy(*given[:-1], clusters):
+            if are_lazy(*given[:-1], clusters, options.get("sample_weight")):
                 return dask().call_delayed(compute_others, *given, **options)
             return compute_others(*given, **options)
 
@@ -333,7 +230,7 @@ def accept_scores(
 def _read_columns(given: tuple[Any, ...], options: dict[str, Any], sides: tuple[str, ...]) -> tuple[Any, ...]:
     """Return the arguments with the columns that a call names of a table, if it is for a metric of scores.
 
-    Clusters that are named become a column in `options`.
+    Clusters and weights that are named become columns in `options`.
     """
     if not given or not frames.holds_columns(given[0]):
         return given
@@ -345,16 +242,18 @@ def _read_columns(given: tuple[Any, ...], options: dict[str, Any], sides: tuple[
         return given
     columns, table, rest = found
     table = frames.read_table(table_columns.FIRST, table)
-    if isinstance(options.get("clusters"), str):
-        options["clusters"] = frames.get_column(table, "clusters", options["clusters"])
+    for option in ("clusters", "sample_weight"):
+        if isinstance(options.get(option), str):
+            options[option] = frames.get_column(table, option, options[option])
     return (*table_columns.read_columns(table, columns).values(), *rest)
 
 
-@accept_dask_arrays(y_true="n", y_score="n")
+@accept_dask_arrays(y_true="n", y_score="n", sample_weight="n")
 def compute_interval(
     y_true: Array,
     y_score: Array,
     *,
+    sample_weight: Array | None = None,
     method: AreaMethod | None = None,
     confidence_level: float = 0.95,
     pos_label: int | str | None = None,
@@ -365,7 +264,7 @@ def compute_interval(
     method = "logit" if method is None else method
     validate.choice("method", method, get_args(AreaMethod))
     level = validate.confidence_level(confidence_level)
-    arrays = adopt_scores(y_true, y_score, None, pos_label, on_failure)
+    arrays = adopt_scores(y_true, y_score, sample_weight, pos_label, on_failure)
     arrays[0] = adapter(arrays[0]).evaluate(lambda scores: scores[..., np.newaxis, :], arrays[0])
     auc, _, error = compute_areas(arrays, on_failure, validate.num_threads(num_threads))
     one = adapter(auc)

@@ -4,7 +4,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args, overload
 
 import numpy as np
 
-from cmfast._core import validate
+from cmfast._core import failures, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import AreaName, Array, Ignored, Label, MultilabelName, Undefined
 from cmfast._core.lazy import accept_delayed
@@ -77,6 +77,7 @@ def compare(
     ignore_index: Ignored = ...,
     multilabel: Literal[False] = ...,
     max_fpr: float | None = ...,
+    sample_weight: Any = ...,
     num_threads: int | None = ...,
 ) -> Comparison: ...
 @overload
@@ -95,6 +96,7 @@ def compare(
     ignore_index: Ignored = ...,
     multilabel: Literal[False] = ...,
     max_fpr: float | None = ...,
+    sample_weight: Any = ...,
     num_threads: int | None = ...,
 ) -> ComparisonsByMetric: ...
 @overload
@@ -126,7 +128,7 @@ def compare(
     compare_areas,
     _area_influences.compare,
     ("y_true", "y_a", "y_b"),
-    ("method", "test", "confidence_level", "pos_label", "clusters", "max_fpr", "num_threads"),
+    ("method", "test", "confidence_level", "sample_weight", "pos_label", "clusters", "max_fpr", "num_threads"),
 )
 @accept_indicators(
     _multilabel.compare,
@@ -151,6 +153,7 @@ def compare(
     ignore_index: Ignored = None,
     multilabel: bool = False,
     max_fpr: float | None = None,
+    sample_weight: Any = None,
     num_threads: int | None = None,
 ) -> Any:
     """Compare two classifiers on the same samples: difference of any metric, its interval and a paired test.
@@ -171,8 +174,8 @@ def compare(
         Method of the interval: bias-corrected and accelerated bootstrap; quantiles of the replicates; the quantiles
         reflected at the difference; normal interval with the standard error of the replicates; normal interval with
         the standard error of the delta method, without resampling. Areas have "delta" alone, by the standard error of
-        :func:`interval`, with the test "interval", and take besides `confidence_level`, `pos_label`, `clusters`,
-        `max_fpr` and `num_threads`.
+        :func:`interval`, with the test "interval", and take besides `confidence_level`, `sample_weight`,
+        `pos_label`, `clusters`, `max_fpr` and `num_threads`.
     test : {"permutation", "interval"}
         Source of the p-value: a paired permutation test, which swaps both predictions of a sample (or cluster) in
         which they differ; or the interval, where p is the smallest significance level that excludes 0. The second is
@@ -195,6 +198,8 @@ def compare(
         swapped, with all their labels together. Any `method` but "delta"; `pos_label` and `ignore_index` are refused.
     max_fpr : float, optional
         For "roc_auc": areas up to this false positive rate, as for :func:`interval`.
+    sample_weight : array, shape (n,), or str, optional
+        For areas: the weight of each sample, as for :func:`auc_covariance`, or the name of a column.
     num_threads : int, optional
         Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
@@ -214,9 +219,9 @@ def compare(
     Warns
     -----
     DiagnosticWarning
-        Fewer than twelve clusters, for which intervals are too narrow; the classifiers differ in so few samples or
-        clusters that p cannot be ``1 - confidence_level``; a metric of ordered classes is requested for more than two
-        text classes without a declared order.
+        No samples at all; fewer than twelve clusters, for which intervals are too narrow; the classifiers differ in so
+        few samples or clusters that p cannot be ``1 - confidence_level``; a metric of ordered classes is requested for
+        more than two text classes without a declared order.
 
     Notes
     -----
@@ -277,7 +282,7 @@ def compare(
     >>> uncertainty.compare(y, a, b, "f1_macro", multilabel=True).verdict()
     'the first is higher'
     """
-    del ignore_index, multilabel, max_fpr  # read before this call
+    del ignore_index, multilabel, max_fpr, sample_weight  # read before this call
     check_paired(T)
     warn_of_order([T._held.axis], names)
     options = CompareOptions(method, test, confidence_level, n_resamples, rng, undefined, pos_label, num_threads)
@@ -331,9 +336,14 @@ def _compare_units(T: PairedCounts, wanted: tuple[str, ...], request: _Request) 
         least = {name: tested[place].least for name, place in zip(wanted, places, strict=True)}
         warn_of_few_swaps(least, request.confidence_level, one=T.groups is None)
     n_differ = _permutations.count_discordant(T._held, swaps)
+    empty = units.totals == 0
+    if empty.any():
+        failures.warn_diagnostic("there are no samples, so the interval and p are NaN")
     for fields in whole:
         shape = fields["difference"].shape
         fields.setdefault("p_error", np.full(shape, np.nan))
+        for key in ("low", "high", "standard_error", "p_value", "p_error"):
+            fields[key][empty] = np.nan
         fields["n_discordant"] = np.broadcast_to(n_differ.reshape(-1, *[1] * (len(shape) - 1)), shape).copy()
     return [
         _build_comparison(T, name, place, whole[place], request) for name, place in zip(wanted, places, strict=True)

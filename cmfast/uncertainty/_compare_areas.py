@@ -20,6 +20,7 @@ def compare_areas(
     method: str = "delta",
     test: str = "interval",
     confidence_level: float = 0.95,
+    sample_weight: Array | None = None,
     pos_label: int | str | None = None,
     num_threads: int | None = None,
 ) -> Comparison:
@@ -30,13 +31,13 @@ def compare_areas(
     num_threads = validate.num_threads(num_threads)
     sides = []
     for name, side in (("y_a", y_a), ("y_b", y_b)):
-        scores, labels, _ = adopt_scores(y_true, side, None, pos_label, None, name=name)
+        scores, labels, weight = adopt_scores(y_true, side, sample_weight, pos_label, None, name=name)
         if len(dispatch.shape_of(scores)) != 1:
             validate.refuse(name, "one row of scores, shape (n,)", f"shape {dispatch.shape_of(scores)}")
         if not adapter(scores).is_on_host(scores):
             validate.refuse(name, "on the CPU", adapter(scores).device(scores), NotImplementedError)
         sides.append(adapter(scores).to_host(scores))
-    given = [np.stack(sides), np.asarray(adapter(labels).to_host(labels)), None]
+    given = [np.stack(sides), *(None if x is None else np.asarray(adapter(x).to_host(x)) for x in (labels, weight))]
     auc, covariance, _ = compute_areas(given, None, num_threads)
     variance = covariance[0, 0] + covariance[1, 1] - 2.0 * covariance[0, 1]
     fields: dict[str, Any] = summarize_errors(auc, np.sqrt(np.maximum(variance, 0.0)), confidence_level)

@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args, overload
 
 import numpy as np
 
-from cmfast._core import dispatch, validate
+from cmfast._core import dispatch, failures, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import AreaMethod, Array, Ignored, IntervalMethod, Label, OnFailure, Undefined
 from cmfast._core.lazy import accept_dask_arrays
@@ -55,6 +55,7 @@ def interval(
     ignore_index: Ignored = ...,
     multilabel: bool = ...,
     max_fpr: float | None = ...,
+    sample_weight: Any = ...,
     num_threads: int | None = ...,
 ) -> Any: ...
 @overload
@@ -67,7 +68,7 @@ def interval(table: Any, /, names: Any = ..., *, y_true: str, y_score: str, **op
     compute_interval,
     _area_influences.compute_interval,
     ("y_true", "y_score"),
-    ("method", "confidence_level", "pos_label", "clusters", "max_fpr", "on_failure", "num_threads"),
+    ("method", "confidence_level", "sample_weight", "pos_label", "clusters", "max_fpr", "on_failure", "num_threads"),
 )
 @accept_indicators(
     _multilabel.compute_interval,
@@ -97,6 +98,7 @@ def interval(
     ignore_index: Ignored = None,
     multilabel: bool = False,
     max_fpr: float | None = None,
+    sample_weight: Any = None,
     num_threads: int | None = None,
 ) -> Any:
     """Compute confidence or credible intervals of metrics, or of normalised cells.
@@ -154,6 +156,8 @@ def interval(
         their labels together.
     max_fpr : float, optional
         For "roc_auc": the area up to this false positive rate, standardised by McClish's formula as scikit-learn does.
+    sample_weight : array, shape (n,), or str, optional
+        For areas: the weight of each sample, as for :func:`auc_covariance`, or the name of a column.
     num_threads : int, optional
         Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
 
@@ -177,7 +181,7 @@ def interval(
         from the diagonal, are rare; few samples are correct, wrong or of a class in an average; `min_recall` of classes
         with similar recalls; replicates that are not centred on the estimate, as for an average over many small
         classes. The message names a better method. With clusters: only fewer than twelve clusters. For areas: a
-        standard error of 0. Never if `on_failure` is "ignore".
+        standard error of 0. A matrix without samples. Never if `on_failure` is "ignore".
 
     Notes
     -----
@@ -199,13 +203,16 @@ def interval(
     pairs of classes (Hand and Till); "weighted" ones by the shares of the classes, which count as random. The columns
     of scores are those of the sorted labels, and every column needs samples of its class.
 
-    Areas take `method`, `confidence_level`, `pos_label`, `clusters`, `max_fpr`, `on_failure` and `num_threads`. With
-    `multilabel` the methods are "bca", "percentile" and "basic", and there are besides `confidence_level`, `clusters`
-    (of each sample), `n_resamples`, `rng`, `undefined`, `on_failure` and `num_threads`; arrays are on the CPU.
+    Areas take `method`, `confidence_level`, `sample_weight`, `pos_label`, `clusters`, `max_fpr`, `on_failure` and
+    `num_threads`. With `multilabel` the methods are "bca", "percentile" and "basic", and there are besides
+    `confidence_level`, `clusters` (of each sample), `n_resamples`, `rng`, `undefined`, `on_failure` and `num_threads`;
+    arrays are on the CPU.
 
     With clusters "bca" leaves out one cluster at a time (for cells: uses the influence of each cluster), and "normal"
     uses :func:`standard_error` with `clusters`; "wilson" and "posterior" assume independent samples and are refused.
     A few clusters give little information, however many samples they have.
+
+    The interval of a matrix without samples is NaN, by "wilson" from 0 to 1, by "posterior" that of the prior.
 
     Quantiles are interpolated linearly. Replicates of metrics are drawn, summed and evaluated in the kernel and never
     stored; replicates of cells are stored, with their normalised matrices. Replicates in which the metric is undefined
@@ -276,7 +283,7 @@ def interval(
     >>> uncertainty.interval(y, guess, "f1_samples", multilabel=True)
     <Interval: estimate 0.857, low 0.823, high 0.883, standard_error 0.0151>
     """
-    del ignore_index, multilabel, max_fpr  # read before this call
+    del ignore_index, multilabel, max_fpr, sample_weight  # read before this call
     validate.choice("of", of, OFS)
     if of != "metrics" and names is not None:
         validate.refuse("names", f"left out with of={of!r}", validate.format_value(names))
@@ -352,11 +359,34 @@ def _compute_intervals(
         )  # fmt: skip
         report_invalid(status, options["on_failure"], FAILED, M)
         found = [Interval(*parts[5 * place : 5 * place + 5]) for place in layout.positions]
+    if method not in ("wilson", "posterior") and scheme != "dirichlet":
+        found = _mask_without_samples(M, found, warn=numbers is None and options["on_failure"] != "ignore")
     judged = dict(zip(wanted, found, strict=True))
     if _plan.is_group(wanted):  # nobody asked for the one metric that is biased for any matrix of similar recalls
         judged.pop("min_recall", None)
     warn_of_caveats(M, judged, method, draws["n_resamples"], options)
     return found
+
+
+def _mask_without_samples(M: Array, found: list[Interval], *, warn: bool) -> list[Interval]:
+    """Return intervals that are NaN for matrices without samples, all of whose replicates are the matrix itself."""
+    own = adapter(M)
+    empty = own.evaluate(lambda M: M.sum((-2, -1)) == 0, M)
+    if not own.any(empty):
+        return found
+    if warn:
+        which = "some matrices have" if dispatch.shape_of(empty) else "the matrix has"
+        failures.warn_diagnostic(f"{which} no samples; the interval is NaN, and the estimate what undefined= says")
+
+    def mask(empty: Any, *ends: Any) -> list[Any]:
+        """Return the ends, NaN where there are no samples."""
+        return [x * mask_failed(empty, x.ndim - empty.ndim) for x in ends]
+
+    out = []
+    for one in found:
+        low, high, error = own.evaluate(mask, empty, one.low, one.high, one.standard_error)
+        out.append(one._replace(low=low, high=high, standard_error=error))
+    return out
 
 
 @overload

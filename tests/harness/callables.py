@@ -793,13 +793,25 @@ SPECIAL: dict[str, dict[str, Any]] = {
         "others": {"values": 0.5},
         "wrong": {"values": (None, "x", b"x", {}, 1j, [[1], [1, 2]], [1j], ["a"], (x for x in ()))},
     },
-    "uncertainty.auc_covariance": {"arrays": {"y_score": TWO_SCORES}},
+    "uncertainty.auc_covariance": {
+        "arrays": {"y_score": TWO_SCORES},
+        "wrong": {"max_fpr": (*NO_NUMBER, 0, -1.0, 1.5), "name": (3, True, None, "f1", "auc", ["roc_auc"])},
+        "free": ("clusters", "name", "max_fpr"),  # tests/uncertainty/test_area_influences.py
+    },
     "uncertainty.resample": COUNTED_M,
     "uncertainty.posterior": COUNTED_M,
     "uncertainty.standard_error": {**COUNTED_M, "free": ("of",)},
-    "uncertainty.interval": {**COUNTED_M, "free": ("of", "method", "scheme")},
+    "uncertainty.interval": {
+        "arrays": {**COUNTED_M["arrays"], "sample_weight": None},  # weights are of scores
+        "wrong": COUNTED_M["wrong"],
+        "free": ("of", "method", "scheme", "sample_weight"),
+    },
     "uncertainty.paired_counts": {"arrays": {"groups": None}, "free": ("groups",)},  # labels of any kind
-    "uncertainty.compare": {"wrong": {"T": NO_PAIRS, "n_resamples": integers(2), **NO_LABELS}},
+    "uncertainty.compare": {
+        "arrays": {"sample_weight": None},
+        "wrong": {"T": NO_PAIRS, "n_resamples": integers(2), **NO_LABELS},
+        "free": ("sample_weight",),
+    },
     "uncertainty.compare_groups": {
         "arrays": {"M": OF_GROUPS, "sample_weight": None},  # weights are of labels
         "wrong": {"n_resamples": integers(2), "reference": (2, -1, "a", 0.5, [], {})},

@@ -30,11 +30,11 @@ def draw(n, C, *, seed=0, models=1):
     return y, scores / scores.sum(-1, keepdims=True)
 
 
-def differentiate(score, n):
+def differentiate(score, n, weight=1.0):
     """Return the derivative of a function of weights by the weight of each sample, by central differences."""
     found = np.empty(n)
     for k in range(n):
-        weights = np.ones((2, n))
+        weights = np.full((2, n), weight)
         weights[:, k] += STEP, -STEP
         found[k] = (score(weights[0]) - score(weights[1])) / (2 * STEP)
     return found
@@ -214,6 +214,116 @@ def test_comparisons_have_the_error_of_the_difference(name):
     assert (found.name, found.method, found.test) == (called, "delta", "interval")
 
 
+def score_weighted(name, y, w, S, max_fpr=None):
+    """Return any area of weighted samples, by scikit-learn's functions or all pairs."""
+    if "ovo" in name:
+        return weigh_pairs(y, S, name, w)
+    if name == "average_precision":
+        return average_precision_score(y, S, sample_weight=w)
+    if name == "roc_auc":
+        return roc_auc_score(y, S, sample_weight=w, max_fpr=max_fpr)
+    average = "weighted" if name.endswith("_weighted") else "macro"
+    return roc_auc_score(y, S, multi_class="ovr", average=average, sample_weight=w)
+
+
+EVERY = [*((name, None) for name in SCORES_OF_AREAS), ("roc_auc", 0.2)]
+
+
+@pytest.mark.parametrize(("name", "max_fpr"), EVERY)
+def test_covariances_of_weighted_areas_are_those_of_derivatives(name, max_fpr):
+    n, C = 70, 2 if name in ("roc_auc", "average_precision") else 3
+    y, S = draw(n, C, seed=11, models=3)
+    S = np.round(S, 2)  # with ties
+    S = S / S.sum(-1, keepdims=True) if C > 2 else S[..., 1]
+    w = np.random.default_rng(12).lognormal(size=n)
+    influences = np.array([w * differentiate(lambda v, s=s: score_weighted(name, y, v, s, max_fpr), n, w) for s in S])
+    want = np.zeros((3, 3))
+    for c in range(C):
+        part, m = influences[:, y == c], np.count_nonzero(y == c)
+        want += m / (m - 1) * part @ part.T
+    options = {} if max_fpr is None else {"max_fpr": max_fpr}
+    found = uncertainty.auc_covariance(y, S, name=name, sample_weight=w, **options)
+    np.testing.assert_allclose(found.auc, [score_weighted(name, y, w, s, max_fpr) for s in S], rtol=1e-12)
+    np.testing.assert_allclose(found.covariance, want, rtol=1e-5, atol=1e-9)
+    np.testing.assert_array_equal(found.standard_error, np.sqrt(np.diagonal(found.covariance)))
+    one = uncertainty.interval(y, S[1], name, sample_weight=w, **options)
+    np.testing.assert_allclose((one.estimate, one.standard_error), (found.auc[1], found.standard_error[1]), rtol=1e-12)
+    pair = uncertainty.compare(y, S[0], S[2], name, sample_weight=w, **options)
+    variance = np.array([1, 0, -1]) @ found.covariance @ np.array([1, 0, -1])
+    np.testing.assert_allclose(pair.standard_error, np.sqrt(variance), rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", [name for name, max_fpr in EVERY if max_fpr is None])
+def test_samples_without_weight_are_as_if_left_out(name):
+    n, C = 80, 2 if name in ("roc_auc", "average_precision") else 3
+    y, S = draw(n, C, seed=13, models=2)
+    S = S if C > 2 else S[..., 1]
+    w = np.random.default_rng(14).integers(0, 3, n).astype(float)
+    w[np.argsort(S[0].reshape(n, -1)[:, 0])[-5:]] = 0.0  # the highest scores among them
+    kept = w > 0.0
+    patient = np.arange(n) // 4
+    for clusters in (None, patient):
+        found = uncertainty.auc_covariance(y, S, name=name, sample_weight=w, clusters=clusters)
+        some = None if clusters is None else clusters[kept]
+        want = uncertainty.auc_covariance(y[kept], S[:, kept], name=name, sample_weight=w[kept], clusters=some)
+        for part, other in zip(found, want, strict=True):
+            np.testing.assert_allclose(part, other, rtol=1e-11)
+        times = uncertainty.auc_covariance(y, S, name=name, sample_weight=7.5 * w, clusters=clusters)
+        np.testing.assert_allclose(times.covariance, found.covariance, rtol=1e-11)
+
+
+def test_covariances_of_clusters_are_those_of_sums():
+    y, S = draw(75, 3, seed=15, models=2)
+    patient = np.arange(75) // 5
+    score = lambda s, w: roc_auc_score(y, s, multi_class="ovr", sample_weight=w)  # noqa: E731
+    influences = [differentiate(lambda w, s=s: score(s, w), 75) for s in S]
+    sums = np.array([[one[patient == k].sum() for k in range(15)] for one in influences])
+    found = uncertainty.auc_covariance(y, S, name="roc_auc_ovr", clusters=patient.astype(str))
+    np.testing.assert_allclose(found.covariance, 15 / 14 * sums @ sums.T, rtol=1e-6)
+    with pytest.warns(cmfast.DiagnosticWarning, match="fewer than 12 clusters"):
+        uncertainty.auc_covariance(y, S, name="roc_auc_ovr", clusters=patient // 2)
+
+
+def test_covariances_of_tensors_and_lazy_arrays():
+    da = pytest.importorskip("dask.array")
+    y, S = draw(60, 3, seed=16, models=2)
+    want = uncertainty.auc_covariance(y, S, name="roc_auc_ovo")
+    found = uncertainty.auc_covariance(torch.from_numpy(y), torch.from_numpy(S), name="roc_auc_ovo")
+    assert isinstance(found.covariance, torch.Tensor)
+    lazy = uncertainty.auc_covariance(
+        da.from_array(y, chunks=20), da.from_array(S, chunks=(1, 20, 3)), name="roc_auc_ovo"
+    )
+    for got in (found, lazy.compute()):
+        for part, other in zip(got, want, strict=True):
+            np.testing.assert_array_equal(np.asarray(part), other)
+
+
+def test_a_bad_weight_or_score_gives_nan_for_all_models():
+    y, S = draw(40, 3, seed=17, models=2)
+    for w, text in ((np.where(y == 1, np.nan, 1.0), "NaN"), (np.where(y == 1, -1.0, 1.0), "negative")):
+        where = int(np.flatnonzero(y == 1)[0])
+        with pytest.warns(cmfast.FailureWarning, match=rf"{text} value at sample_weight\[{where}\]"):
+            found = uncertainty.auc_covariance(y, S, name="roc_auc_ovr", sample_weight=w)
+        assert np.isnan(found.auc).all()
+        assert np.isnan(found.covariance).all()
+    bad = S.copy()
+    bad[1, 7, 2] = np.nan
+    with pytest.warns(cmfast.FailureWarning, match=r"NaN value at y_score\[1, 7, 2\]"):
+        uncertainty.auc_covariance(y, bad, name="roc_auc_ovr")
+    with pytest.warns(cmfast.FailureWarning, match=r"NaN value at y_b\[7, 2\]"):
+        uncertainty.compare(y, S[0], bad[1], "roc_auc_ovr")
+    with pytest.raises(cmfast.FailureError, match="sum of sample_weight is infinite"):
+        uncertainty.auc_covariance(y, S, name="roc_auc_ovr", sample_weight=np.full(40, 1e308), on_failure="raise")
+
+
+def test_weights_may_be_a_column():
+    y, (S,) = draw(40, 2, seed=18)
+    table = {"ill": y, "score": S[:, 1], "weight": np.arange(40) + 1.0}
+    pd = pytest.importorskip("pandas")
+    found = uncertainty.interval(pd.DataFrame(table), "roc_auc", y_true="ill", y_score="score", sample_weight="weight")
+    assert found == uncertainty.interval(y, S[:, 1], "roc_auc", sample_weight=table["weight"])
+
+
 def test_labels_of_text_and_tensors():
     y, (S,) = draw(60, 3, seed=9)
     want = uncertainty.interval(y, S, "roc_auc_ovo")
@@ -263,6 +373,17 @@ TWO = (Y > 1).astype(int)
         (lambda: uncertainty.compare(Y, SCORES, OTHER[:, :2], "roc_auc_ovo"), "y_b must be of shape"),
         (lambda: uncertainty.compare(TWO, SCORES[:, 0], OTHER[:9, 0], "average_precision"), "must have one shape"),
         (lambda: uncertainty.compare(Y, SCORES, OTHER, "roc_auc_ovo", method="bca"), "method must be"),
+        (lambda: uncertainty.interval(TWO, TWO, "accuracy", sample_weight=Y), "sample_weight must be left out but"),
+        (lambda: uncertainty.compare(TWO, TWO, TWO, "f1", sample_weight=Y), "sample_weight must be left out but"),
+        (
+            lambda: uncertainty.interval(Y, SCORES, "roc_auc_ovr", sample_weight=[1, 2]),
+            "sample_weight must be of shape",
+        ),
+        (lambda: uncertainty.auc_covariance(Y, SCORES, name="roc_auc_ovr"), r"y_score must be of shape \(K, n, C\)"),
+        (lambda: uncertainty.auc_covariance(TWO, [SCORES], name="average_precision"), "must have one shape"),
+        (lambda: uncertainty.auc_covariance(Y, [SCORES], name="auc"), "it is called 'roc_auc'"),
+        (lambda: uncertainty.auc_covariance(Y, [SCORES], name="f1"), "name must be one of"),
+        (lambda: uncertainty.auc_covariance(Y, [SCORES], name="roc_auc_ovr", max_fpr=0.1), "max_fpr must be left out"),
     ],
 )
 def test_wrong_arguments_are_refused_by_name(call, text):

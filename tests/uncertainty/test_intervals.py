@@ -1,5 +1,7 @@
 """Intervals and posteriors against theory, other libraries and the draws of ``resample``."""
 
+import warnings
+
 import interval_coverage
 import numpy as np
 import pytest
@@ -380,3 +382,36 @@ def test_coverage_is_that_of_the_intervals_of_the_library():
             last = (..., -1) if name == "recall" else ...
             np.testing.assert_allclose(ends[method][0][row], values.low[last], rtol=1e-12)
             np.testing.assert_allclose(ends[method][1][row], values.high[last], rtol=1e-12)
+
+
+@pytest.mark.parametrize("method", ["bca", "percentile", "basic", "normal"])
+def test_no_samples_are_no_certain_zero(method):
+    nothing, some = np.zeros((3, 3), int), np.full((3, 3), 4)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        one = uncertainty.interval(nothing, "mcc", method=method)
+        batch = uncertainty.interval(np.stack([nothing, some]), ["mcc", "recall"], method=method, on_failure="ignore")
+    assert [str(w.message) for w in said if "no samples" in str(w.message)] == [
+        "uncertainty.interval: the matrix has no samples; the interval is NaN, and the estimate what undefined= says"
+    ]
+    assert one.estimate == 0.0
+    assert np.isnan([one.low, one.high, one.standard_error]).all()
+    for name, found in batch.items():
+        alone = uncertainty.interval(some, name, method=method, on_failure="ignore")
+        for end in ("low", "high", "standard_error"):
+            assert np.isnan(getattr(found, end)[0]).all()
+            assert np.isfinite(getattr(found, end)[1]).all()
+        np.testing.assert_array_equal(found.estimate[1], alone.estimate)
+    wilson = uncertainty.interval(nothing, "accuracy", method="wilson")
+    assert (wilson.low, wilson.high) == (0.0, 1.0)
+
+
+def test_labels_of_no_samples_warn():
+    with pytest.warns(cmfast.DiagnosticWarning, match="no samples"):
+        assert cmfast.metrics.from_labels([], [], "accuracy") == 0.0
+    with pytest.warns(cmfast.DiagnosticWarning, match="no samples"):
+        found = uncertainty.compare([], [], [], "accuracy")
+    assert found.verdict() == "undefined"
+    assert np.isnan([found.low, found.high, found.p_value]).all()
+    with pytest.warns(cmfast.DiagnosticWarning, match="no samples"):
+        assert np.isnan(cmfast.ConfusionCounts().interval("mcc").high)

@@ -1,0 +1,186 @@
+"""Areas under ROC curves of several models on the same samples, and their covariances (``auc_covariance``)."""
+
+from typing import Any, overload
+
+from numpy.typing import ArrayLike, NDArray
+
+from cmfast._core import lazy, validate
+from cmfast._core.annotations import AreaName, Array, DeviceT, OnFailure
+from cmfast._core.lazy import accept_dask_arrays
+from cmfast.metrics._thresholds import adopt_scores
+from cmfast.uncertainty import _area_influences
+from cmfast.uncertainty._areas import AREA, ELSEWHERE, SCORES, AucCovariance, compute_areas
+
+
+@overload
+def auc_covariance(
+    y_true: DeviceT,
+    y_score: DeviceT,
+    *,
+    name: AreaName = ...,
+    sample_weight: DeviceT | None = ...,
+    clusters: Any = ...,
+    max_fpr: float | None = ...,
+    pos_label: int | str | None = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> AucCovariance[DeviceT]: ...
+@overload
+def auc_covariance(
+    y_true: ArrayLike,
+    y_score: ArrayLike,
+    *,
+    name: AreaName = ...,
+    sample_weight: ArrayLike | None = ...,
+    clusters: Any = ...,
+    max_fpr: float | None = ...,
+    pos_label: int | str | None = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> AucCovariance[NDArray[Any]]: ...
+def auc_covariance(
+    y_true: Array,
+    y_score: Array,
+    *,
+    name: AreaName = "roc_auc",
+    sample_weight: Array | None = None,
+    clusters: Any = None,
+    max_fpr: float | None = None,
+    pos_label: int | str | None = None,
+    on_failure: OnFailure = None,
+    num_threads: int | None = None,
+) -> AucCovariance[Any]:
+    """Compute the areas under the ROC curves of several models on the same samples, and their covariances.
+
+    Parameters
+    ----------
+    y_true : array of int, bool or str, shape (..., n)
+        1 for positive samples, 0 or -1 for the others; with `pos_label` any labels. For averages over classes any
+        labels, shape (n,).
+    y_score : array, shape (..., K, n)
+        A row of scores for each of K models; higher means more likely positive. For averages over classes shape
+        (K, n, C), with a column for each of the sorted labels.
+    name : str
+        Area, as for :func:`interval`: "roc_auc", "average_precision", "roc_auc_ovr", "roc_auc_ovo",
+        "roc_auc_ovr_weighted" or "roc_auc_ovo_weighted". All but the first, and the first with `clusters` or `max_fpr`,
+        take one set of samples, without batch axes.
+    sample_weight : array, shape (..., n), optional
+        Weight of each sample, such as the inverse of its probability to be sampled; default 1. A sample of weight 2
+        counts twice in the areas and is still one observation; repeat samples that were observed twice. A common factor
+        changes nothing.
+    clusters : array, shape (n,), optional
+        The cluster of each sample, such as its patient: samples of one cluster may depend on each other.
+    max_fpr : float, optional
+        For "roc_auc": areas up to this false positive rate, as for :func:`interval`.
+    pos_label : int or str, optional
+        The label of positive samples, all others being negative. Default: 1 among 0 and 1, or -1 and 1.
+    on_failure : {"warn", "raise", "ignore"}, optional
+        What to do about elements of the batch with bad values (see Notes).
+        Default: as :func:`cmfast.config` says, first "warn".
+    num_threads : int, optional
+        Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
+
+    Returns
+    -------
+    AucCovariance
+        Areas, covariances and standard errors. Library and device of `y_score`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As for :func:`cmfast.metrics.threshold_matrices`; a `y_score` without an axis of models; an option that the
+        area does not have.
+    OverflowError
+        2**30 samples or more.
+    NotImplementedError
+        Arrays on a GPU: only the CPU has a kernel.
+
+    Warns
+    -----
+    DiagnosticWarning
+        Fewer than twelve clusters, for which standard errors are too small.
+
+    Notes
+    -----
+    The area is the probability that a positive sample scores higher than a negative one, ties counting half. The
+    placement of a positive sample is the share of negative ones below it, that of a negative sample the share of
+    positive ones above it. The covariance of two areas is the covariance of their placements over the positive samples,
+    divided by their number, plus the same over the negative samples. Both numbers count as fixed. Placements follow
+    from one sort, so a model takes O(n log n). With weights the shares are weighted, and the covariance is that of two
+    weighted means, by linearisation.
+
+    A difference, or another linear function ``L @ auc`` of the areas, has the covariance ``L @ covariance @ L.T``.
+
+    All other areas, and clusters, have the covariance of the sums of influences of samples (infinitesimal jackknife),
+    of which DeLong's is a special case: the influence of a sample is the derivative of the area by its weight, times
+    this weight. With clusters the influences of their samples are added first, and numbers of samples are random.
+
+    An area is NaN without a positive or a negative sample, and a covariance with fewer than two of either. If a model
+    ranks all positive samples above all others, its variance is 0, which says little about other samples.
+
+    Bad values: an element with a NaN score, a label other than 0, 1 and -1, or a weight that is negative or not finite
+    (INVALID) gives NaN for all its models and is reported as `on_failure` says. Synchronises the device. Reproducible:
+    the same bits for any number of threads.
+
+    References
+    ----------
+    DeLong, DeLong and Clarke-Pearson, Comparing the areas under two or more correlated receiver operating
+    characteristic curves: a nonparametric approach, 1988. Sun and Xu, Fast implementation of DeLong's algorithm for
+    comparing the areas under correlated receiver operating characteristic curves, 2014.
+
+    Examples
+    --------
+    >>> from cmfast import uncertainty
+    >>> y = [1, 1, 1, 0, 0, 0]
+    >>> found = uncertainty.auc_covariance(
+    ...     y,
+    ...     [[0.9, 0.8, 0.3, 0.5, 0.2, 0.1], [0.7, 0.9, 0.4, 0.6, 0.5, 0.2]],
+    ... )
+    >>> found.auc.round(3).tolist(), found.standard_error.round(3).tolist()
+    ([0.889, 0.778], [0.157, 0.248])
+    """
+    called = ELSEWHERE.get(str(name).lower())
+    if called is not None:
+        validate.refuse("name", "the name of an area", f"{name!r}; it is called {called!r}")
+    validate.choice("name", name, SCORES)
+    if name == AREA and max_fpr is None and (clusters is None or clusters is False):
+        return _compute_by_delong(
+            y_true,
+            y_score,
+            sample_weight=sample_weight,
+            pos_label=pos_label,
+            on_failure=on_failure,
+            num_threads=num_threads,
+        )
+    options = {
+        "sample_weight": sample_weight,
+        "clusters": clusters,
+        "max_fpr": max_fpr,
+        "pos_label": pos_label,
+        "on_failure": on_failure,
+        "num_threads": num_threads,
+    }
+    if lazy.are_lazy(y_true, y_score, sample_weight, clusters):
+        found: AucCovariance[Any] = lazy.dask().call_delayed(_compute_by_influences, y_true, y_score, name, **options)
+        return found
+    return _compute_by_influences(y_true, y_score, name, **options)
+
+
+@accept_dask_arrays(y_true="n", y_score="kn", sample_weight="n")
+def _compute_by_delong(
+    y_true: Array,
+    y_score: Array,
+    *,
+    sample_weight: Array | None,
+    pos_label: int | str | None,
+    on_failure: OnFailure,
+    num_threads: int | None,
+) -> AucCovariance[Any]:
+    """Return areas of two classes, by the kernel."""
+    arrays = adopt_scores(y_true, y_score, sample_weight, pos_label, on_failure, models=True)
+    return AucCovariance(*compute_areas(arrays, on_failure, validate.num_threads(num_threads)))
+
+
+def _compute_by_influences(y_true: Array, y_score: Array, name: str, **options: Any) -> AucCovariance[Any]:
+    """Return any areas, on the host."""
+    return AucCovariance(*_area_influences.compute_covariance(y_true, y_score, name, **options))
