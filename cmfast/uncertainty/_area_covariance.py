@@ -111,8 +111,8 @@ def auc_covariance(
 
     A difference, or another linear function ``L @ auc`` of the areas, has the covariance ``L @ covariance @ L.T``.
 
-    All other areas, and clusters, have the covariance of the sums of influences of samples (infinitesimal jackknife),
-    of which DeLong's is a special case: the influence of a sample is the derivative of the area by its weight, times
+    All other areas, and clusters, have the covariance of the sums of influences of samples (infinitesimal jackknife).
+    DeLong's covariance is a special case. The influence of a sample is the derivative of the area by its weight, times
     this weight. With clusters the influences of their samples are added first, and numbers of samples are random.
 
     An area is NaN without a positive or a negative sample, and a covariance with fewer than two of either. If a model

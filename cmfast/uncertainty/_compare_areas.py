@@ -8,30 +8,22 @@ from cmfast._core import dispatch, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
 from cmfast.metrics._thresholds import adopt_scores
+from cmfast.uncertainty._area_influences import AreaOptions
 from cmfast.uncertainty._areas import AREA, compute_areas
 from cmfast.uncertainty._comparison import Comparison, summarize_errors
 
 
-def compare_areas(
-    y_true: Array,
-    y_a: Array,
-    y_b: Array,
-    *,
-    method: str = "delta",
-    test: str = "interval",
-    confidence_level: float = 0.95,
-    sample_weight: Array | None = None,
-    pos_label: int | str | None = None,
-    num_threads: int | None = None,
-) -> Comparison:
-    """Return the comparison of the areas of two rows of scores."""
+def compare_areas(y_true: Array, y_a: Array, y_b: Array, **options: Any) -> Comparison:
+    """Return the comparison of the areas of two rows of scores; options are :class:`AreaOptions`."""
+    chosen = AreaOptions(**options)
+    method, test = chosen.method or "delta", chosen.test
     validate.choice("method", method, ("delta",))
     validate.choice("test", test, ("interval",))
-    confidence_level = validate.confidence_level(confidence_level)
-    num_threads = validate.num_threads(num_threads)
+    confidence_level = validate.confidence_level(chosen.confidence_level)
+    num_threads = validate.num_threads(chosen.num_threads)
     sides = []
     for name, side in (("y_a", y_a), ("y_b", y_b)):
-        scores, labels, weight = adopt_scores(y_true, side, sample_weight, pos_label, None, name=name)
+        scores, labels, weight = adopt_scores(y_true, side, chosen.sample_weight, chosen.pos_label, None, name=name)
         if len(dispatch.shape_of(scores)) != 1:
             validate.refuse(name, "one row of scores, shape (n,)", f"shape {dispatch.shape_of(scores)}")
         if not adapter(scores).is_on_host(scores):

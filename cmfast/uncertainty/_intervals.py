@@ -379,7 +379,7 @@ def _mask_without_samples(M: Array, found: list[Interval], *, warn: bool) -> lis
         failures.warn_diagnostic(f"{which} no samples; the interval is NaN, and the estimate what undefined= says")
 
     def mask(empty: Any, *ends: Any) -> list[Any]:
-        """Return the ends, NaN where there are no samples."""
+        """Return the ends, NaN for matrices without samples."""
         return [x * mask_failed(empty, x.ndim - empty.ndim) for x in ends]
 
     out = []
