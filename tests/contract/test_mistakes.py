@@ -129,7 +129,7 @@ MISTAKES = {
         "a path": (lambda f: f("x.csv", "site", y_true="truth", y_pred="guess"), "frame must be a DataFrame"),
         "a missing label": (
             lambda f: f(FRAME.assign(truth=[0, None, 1, 1]), "site", y_true="truth", y_pred="guess"),
-            "1 missing .first: nan at 1",
+            r"got 1 in column 'truth' .first: row 1.; table\.dropna\(subset=\['truth'\]\)\.astype\({'truth': int}\) ",
         ),
         "the same column twice": (lambda f: f(FRAME, ["site", "site"], y_true="truth", y_pred="guess"), "different"),
         "no groups": (lambda f: f(FRAME, [], y_true="truth", y_pred="guess"), "keys must be the name of a column"),
