@@ -215,7 +215,9 @@ def refuse_wrong_call(function: Callable[..., Any], args: tuple[Any, ...], optio
     by_place = [p.name for p in parameters if p.kind in BY_PLACE]
     if len(args) > len(by_place) and Parameter.VAR_POSITIONAL not in kinds:
         known = ", ".join(name for name in by_name if name not in by_place)
-        if caller.name() in USUAL_ARGUMENTS:
+        if caller.name() == "normalize":
+            refuse_labels_of_samples(*args[:2])
+        elif caller.name() in USUAL_ARGUMENTS:
             validate.fail(USUAL_ARGUMENTS[caller.name()], TypeError)
         _refuse_names_of_columns(args[0], args[1:])
         surplus = args[len(by_place)]
@@ -236,6 +238,18 @@ def refuse_wrong_call(function: Callable[..., Any], args: tuple[Any, ...], optio
         )
     known_names = [name for name in by_name if name not in ("self", "cls")]
     validate.fail(describe_unknown_option(unknown[0], known_names), TypeError)
+
+
+def refuse_labels_of_samples(first: object, second: object) -> None:
+    """Raise TypeError for labels of samples, two arrays of one axis, where one matrix is wanted."""
+    shapes = [
+        (len(x),)
+        if isinstance(x, list | tuple) and x and not isinstance(x[0], list | tuple)
+        else getattr(x, "shape", ())
+        for x in (first, second)
+    ]
+    if len(shapes[0]) == 1 and shapes[0] == shapes[1]:
+        validate.fail(USUAL_ARGUMENTS[caller.name()], TypeError)
 
 
 def _show_call(by_place: list[str], parameters: list[Parameter]) -> str:

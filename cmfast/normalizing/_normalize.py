@@ -7,7 +7,7 @@ from typing import Any, Unpack, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cmfast._core import bad_values, caller, dispatch, failures, validate
+from cmfast._core import bad_values, dispatch, failures, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import (
     METHODS,
@@ -27,7 +27,7 @@ from cmfast._core.annotations import (
 )
 from cmfast._core.lazy import accept_dask_arrays
 from cmfast._core.progress import make_reporter
-from cmfast._core.usual_options import USUAL_ARGUMENTS, explain_options, suggest_option
+from cmfast._core.usual_options import explain_options, refuse_labels_of_samples, suggest_option
 from cmfast.kernels.status import Status
 from cmfast.scaling._explain_failure import OUT_OF_RANGE, explain_unnormalised
 from cmfast.scaling._ipf import OPTIONS, ipf, solve, validate_rules
@@ -124,6 +124,8 @@ def normalize(
     array([[0.8 , 0.2 ],
            [0.25, 0.75]])
     """
+    if not isinstance(method, str):
+        refuse_labels_of_samples(M, method)
     by = _resolve_method(method, dict(options))
     if by == "bi":
         return ipf(M, on_failure=on_failure, num_threads=num_threads, progress=progress, **options).matrix
@@ -497,8 +499,6 @@ def _run_by_sums(
 
 def _resolve_method(method: Any, options: dict[str, Any]) -> str:
     """Return the canonical name of `method`; refuse options that it does not have."""
-    if caller.name() == "normalize" and hasattr(method, "__len__") and not isinstance(method, str):
-        validate.fail(USUAL_ARGUMENTS["normalize"], TypeError)
     validate.choice("method", method, METHODS)
     one = str(SYNONYMS.get(method, method))
     for name in options:
