@@ -124,8 +124,9 @@ def normalize(
     array([[0.8 , 0.2 ],
            [0.25, 0.75]])
     """
-    if not isinstance(method, str):
-        refuse_labels_of_samples(M, method)
+    given: Any = method
+    if not isinstance(given, str):
+        refuse_labels_of_samples(M, given)
     by = _resolve_method(method, dict(options))
     if by == "bi":
         return ipf(M, on_failure=on_failure, num_threads=num_threads, progress=progress, **options).matrix
