@@ -12,13 +12,16 @@ tensor([[0.6667, 0.3333],
 from typing import Any
 
 import numpy as np
-import torch  # noqa: TID251
 
 from cmfast import metrics
 from cmfast._core import caller, dispatch, validate
 from cmfast._core.annotations import OnFailure, Solver
+from cmfast._core.libraries import explain_absence
 from cmfast.metrics._catalogue import find_form
 from cmfast.normalizing import bi_normalize
+
+with explain_absence("torch"):
+    import torch  # noqa: TID251
 
 # Largest deviation of row sums of probabilities from 1 due to rounding: softmax in float32, and in bfloat16.
 MOST_ROUNDING_ERROR, MOST_HALF_ROUNDING_ERROR = 1e-3, 0.02

@@ -9,6 +9,7 @@ from cmfast._core import axis_names, dispatch, result_frames, result_repr, valid
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, DeviceT
 from cmfast._core.lazy import accept_dask_arrays
+from cmfast._core.libraries import load_pandas
 from cmfast.kernels.status import Status
 
 __all__ = ["Certificate", "Support", "support"]
@@ -123,8 +124,7 @@ class Support(NamedTuple, Generic[ArrayT]):
         Columns: its kind, class where labels are known, index, block, number of dead cells, and whether it belongs to
         the certificate.
         """
-        import pandas as pd
-
+        pd = load_pandas()
         return pd.concat([_list_lines(self, axis) for axis in (-1, -2)], ignore_index=True)
 
 

@@ -221,7 +221,8 @@ def call(op: str, *arrays: Any, **options: Any) -> Any:
     except OverflowError as error:
         raise OverflowError(caller.prefix_name(str(error))) from error
     except MemoryError as error:
-        raise MemoryError(caller.prefix_name(_describe_sizes(options) + _describe_bytes(error))) from error
+        text = _describe_sizes(options) + _describe_bytes(error) + _suggest_sparse(arrays)
+        raise MemoryError(caller.prefix_name(text)) from error
     except ValueError as error:  # a size that NumPy refuses before allocating
         if not str(error).startswith(TOO_LARGE):
             raise
@@ -233,6 +234,12 @@ def _describe_sizes(options: dict[str, Any]) -> str:
     """Return the beginning of an out-of-memory message: the options that set the size of the result."""
     sizes = ", ".join(f"{name}={options[name]}" for name in SIZES if options.get(name) is not None)
     return f"{sizes} asks for more memory than there is: " if sizes else ""
+
+
+def _suggest_sparse(arrays: tuple[Any, ...]) -> str:
+    """Return the end of an out-of-memory message: how to count many classes without groups; "" for another function."""
+    is_one_matrix = caller.name() == "confusion_matrix" and arrays[3] is None
+    return "; sparse=True returns only the cells that occur" if is_one_matrix else ""
 
 
 def _describe_bytes(error: MemoryError) -> str:

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from cmfast._core import validate
 from cmfast._core.adapters import _columns
 from cmfast._core.lazy import is_dask_frame
@@ -111,3 +113,43 @@ def get_column(frame: Any, option: str, name: Any) -> Any:
         text = f"{name!r}, which {known.count(name)} of them are called" if name in known else f"{name!r}{near}"
         validate.refuse(option, f"one of the columns {validate.format_value(', '.join(columns), str)}", text)
     return frame[name]
+
+
+def find_missing(column: Any) -> np.ndarray:
+    """Return the rows of a column of a table that have no value, or NaN."""
+    pd, pl = map(find_loaded_module, ("pandas", "polars"))
+    if pd is not None and isinstance(column, pd.Series):
+        missing = column.isna().to_numpy()
+    elif pl is not None and isinstance(column, pl.Series):
+        missing = (column.fill_nan(None) if column.dtype.is_float() else column).is_null().to_numpy()
+    else:
+        missing = column.is_null(nan_is_null=True).to_numpy()
+    return np.flatnonzero(missing)
+
+
+def suggest_without_missing(table: Any, names: list[str], used: list[str], labels: list[str]) -> str:
+    """Return a call that makes a table without the rows in which a column of `names` has no value.
+
+    Columns of `labels` that are floats but otherwise whole numbers, as gaps make them, become integers. `used` are all
+    columns that are needed.
+    """
+    library = _columns.library_name(table)
+    if library == "pyarrow":
+        return f"table.select({used}).drop_null()"
+    floats = [name for name in labels if _is_whole_but_for_gaps(table[name])]
+    whole = ", ".join(f"{name!r}: int" for name in floats)
+    if library == "pandas":
+        return f"table.dropna(subset={names})" + (f".astype({{{whole}}})" if floats else "")
+    is_nan = any(table[name].dtype.is_float() for name in names)
+    call = f"table{'.fill_nan(None)' if is_nan else ''}.drop_nulls({names})"
+    return call + (f".cast({{{whole}}})" if floats else "")
+
+
+def _is_whole_but_for_gaps(column: Any) -> bool:
+    """Whether a column of pandas or polars has floats that are all whole, or missing."""
+    is_pandas = hasattr(column, "dropna")
+    if not (isinstance(column.dtype, np.dtype) and column.dtype.kind == "f" if is_pandas else column.dtype.is_float()):
+        return False
+    values = column.to_numpy()
+    values = values[np.isfinite(values)]
+    return bool((values == np.floor(values)).all())

@@ -8,6 +8,7 @@ import numpy as np
 
 from cmfast._core import sparse
 from cmfast._core.adapters import adapter
+from cmfast._core.libraries import load_pandas
 
 
 def make_frame(columns: Mapping[str, Any], axes: Sequence[str] = ()) -> Any:
@@ -15,8 +16,7 @@ def make_frame(columns: Mapping[str, Any], axes: Sequence[str] = ()) -> Any:
 
     `axes` names the last axes; the axes before them are the batch.
     """
-    import pandas as pd
-
+    pd = load_pandas()
     host = {name: copy_to_host(x) for name, x in columns.items()}
     shape = np.broadcast_shapes(*(x.shape for x in host.values()))
     names = [*_name_batch(len(shape) - len(axes)), *axes]
@@ -38,8 +38,7 @@ def make_matrix_frame(
     `classes` names the rows, and without `columns` these, too. `groups` names the matrices of a batch of one axis;
     default: their indices.
     """
-    import pandas as pd
-
+    pd = load_pandas()
     M = matrix.toarray() if sparse.is_sparse(matrix) else copy_to_host(matrix)
     *batch, R, C = M.shape
     given = ((classes, R), (classes if columns is None else columns, C))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from cmfast._core import axis_names, plotting, result_repr
+from cmfast._core.libraries import load_pandas
 from cmfast._core.markup import escape_name, escape_prose
 
 MOST_SHOWN_ROWS = 100  # of the table that a notebook shows
@@ -56,8 +57,7 @@ class ResultsByName(Mapping[str, ResultT], Generic[ResultT]):
 
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame with a row per value."""
-        import pandas as pd
-
+        pd = load_pandas()
         frames = [one.to_pandas() for one in self._found.values()]  # type: ignore[attr-defined]
         for name, frame in zip(self._found, frames, strict=True):
             frame.insert(0, self._column, name)

@@ -1,15 +1,18 @@
 """Let functions of labels accept a table and the names of its columns: ``f(table, y_true="label", y_pred="guess")``."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from functools import wraps
 from typing import Any, TypeVar
 
 from cmfast._core import caller, frames, lazy, validate
+from cmfast._core.adapters import _text_codes
 from cmfast._core.usual_options import refuse_wrong_call
 
 R = TypeVar("R")
 
 FIRST = "the first argument"
+NUMBERS = ("y_score", "sample_weight")  # parameters that take numbers, not labels
 
 
 def accept_table(
@@ -37,6 +40,7 @@ def accept_table(
         @wraps(function)
         def wrapper(*given: Any, **options: Any) -> R:
             """Read the columns of a table, if one is given, and call `function` with them."""
+            reading: Any = nullcontext()
             if len(given) < usual or isinstance(given[second], str) or truth in options:  # else arrays by position
                 found = find_columns(given[skipped:], options, sides)
                 if found is not None:
@@ -47,13 +51,21 @@ def accept_table(
                         target = getattr(given[0], function.__name__) if of_class else lazy.find_importable(wrapper)
                         out: R = _count_lazily(target, merge, lazily, frame, columns, options)
                         return out
-                    columns = read_columns(frames.read_table(FIRST, frame), columns, several)
+                    frame = frames.read_table(FIRST, frame)
+                    _refuse_absent_sides(columns, sides)
+                    reading = name_missing_columns(frame, columns)
+                    columns = read_columns(frame, columns, several)
                     given = (*given[:skipped], *(columns.pop(side) for side in sides), *rest)
                     options |= columns
             try:
-                return function(*given, **options)
+                with reading:
+                    return function(*given, **options)
             except TypeError:
-                if len(given) == second and frames.holds_columns(given[skipped]):
+                named = given[second:]
+                is_table = 0 <= len(given) - second < len(sides) and frames.holds_columns(given[skipped])
+                if is_table and named and all(isinstance(name, str) for name in named):
+                    _refuse_absent_sides(dict(zip(sides, [*named, *[None] * len(sides)], strict=False)), sides)
+                if is_table and not named:
                     wanted = f"{' and '.join(f'{side}=' for side in sides)}, the names of its columns"
                     cure = "; counts need no counting: metrics.compute(table, names) takes them"
                     is_counted = frames.is_square_table_of_numbers(given[skipped])
@@ -95,6 +107,45 @@ def _read_column(table: Any, name: str, value: Any, several: tuple[str, ...]) ->
     if name in several and isinstance(value, Mapping):
         return {key: frames.get_column(table, f"{name}[{key!r}]", column) for key, column in value.items()}
     return frames.get_column(table, name, value)
+
+
+def _refuse_absent_sides(columns: dict[str, Any], sides: tuple[str, ...]) -> None:
+    """Raise TypeError if some columns of labels are named and others are not, with the call that names all."""
+    absent = [side for side in sides if columns.get(side) is None]
+    if absent:
+        call = ", ".join(f"{side}={'...' if side in absent else repr(columns[side])}" for side in sides)
+        call = f"{caller.name()}(table, {call})"
+        validate.refuse(absent[0], "the name of a column", f"nothing; name it, as in {call}", TypeError)
+
+
+@contextmanager
+def name_missing_columns(table: Any, columns: Mapping[str, Any]) -> Iterator[None]:
+    """In this block, turn an error about missing values into one that names all columns of `table` that have some.
+
+    `columns` are the names of the columns that are used, one or several for each parameter.
+    """
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        if _text_codes.MISSING not in str(error):
+            raise
+        used = {name: parameter for parameter, value in columns.items() for name in _list_names(value)}
+        gaps = {name: frames.find_missing(frames.get_column(table, used[name], name)) for name in used}
+        gaps = {name: rows for name, rows in gaps.items() if len(rows)}
+        if not gaps:
+            raise
+        given = " and ".join(f"{len(rows)} in column {name!r} (first: row {rows[0]})" for name, rows in gaps.items())
+        parameters = " and ".join(dict.fromkeys(used[name] for name in gaps))
+        labels = [name for name in gaps if used[name] not in NUMBERS]
+        call = frames.suggest_without_missing(table, list(gaps), list(used), labels)
+        wanted = f"{parameters} must be without missing values, got {given}"
+        validate.fail(f"{wanted}; {call} leaves these rows out", type(error))
+
+
+def _list_names(columns: Any) -> list[str]:
+    """Return the names of columns that a parameter was given: one, a list or a dict of them."""
+    several = columns.values() if isinstance(columns, Mapping) else columns
+    return [name for name in ([columns] if isinstance(columns, str) else several) if isinstance(name, str)]
 
 
 def _count_lazily(

@@ -61,6 +61,7 @@ USUAL_NAMES = OF_SCORES | {
     "multilabel_confusion_matrix": "metrics.multilabel_tables(y_true, y_pred) counts it",
     "det_curve": "metrics.roc(y_true, y_score) has both error rates",
     "make_scorer": 'cmfast.compat.sklearn.make_scorer("f1_macro") makes it',
+    "confusion_matrix": "it is cmfast.confusion_matrix",
     "ConfusionMatrixDisplay": "it is called display.ConfusionDisplay",
     "plot_confusion_matrix": "display.ConfusionDisplay.from_predictions(y_true, y_pred) draws it",
     "RocCurveDisplay": "metrics.roc(y_true, y_score).plot() draws it",
@@ -204,7 +205,12 @@ OF_RESULTS["to_csv"] = {"to_pandas": "to_pandas().to_csv(path) writes its table"
 OF_RESULTS["round"] = {"to_pandas": "to_pandas().round(3) is a rounded table"}
 OF_RESULTS["to_html"] = {"html": "it is called html", "to_pandas": "to_pandas().to_html() is a table in HTML"}
 OF_RESULTS["savefig"] = {"figure_": "figure_.savefig(path) saves what plot() drew"} | OF_RESULTS["savefig"]
-OF_RESULTS["show"] = {"plot": "plot() draws it, and matplotlib.pyplot.show() then shows it"}
+OF_RESULTS["show"] = {
+    "html": 'path = page.save("report.html") writes it, webbrowser.open(path.resolve().as_uri()) opens that file; a '
+    "notebook shows the page itself"
+}
+OF_RESULTS["open"] = dict(OF_RESULTS["show"])
+OF_RESULTS["show"] |= {"plot": "plot() draws it, and matplotlib.pyplot.show() then shows it"}
 
 
 def suggest_coefficient(name: str) -> str:

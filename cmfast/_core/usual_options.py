@@ -22,7 +22,7 @@ RENAMED = {
     "col_sums": ("cols", "columns", "col_totals", "column_sums", "col_marginals"),
     "confidence_level": ("confidence", "level", "conf_level", "ci"),
     "display_labels": ("class_names", "target_names", "label_names", "labels", "classes"),
-    "groups": ("sensitive_features", "sensitive_attributes", "group"),
+    "groups": ("sensitive_features", "sensitive_attributes", "group", "by", "group_by"),
     "iou_threshold": ("iou", "iou_thr", "iou_thresh", "iou_thrs"),
     "labels": ("class_names", "target_names", "label_names", "classes"),
     "max_iter": ("maxiter", "max_iterations", "n_iter", "numItermax", "max_iteration"),
@@ -70,7 +70,12 @@ USUAL_OPTIONS = {
         "q": "it takes thresholds: q = conformal.threshold(scores, alpha)",
     },
     "average": {"names": 'the average is part of the name, as in "f1_macro"'},
-    "cmap": {"ax": "the colours are fixed; matplotlib changes them in the axes: .ax_.images[0].set_cmap(cmap)"},
+    "by": {"keys": "the names of the columns of groups are the second argument"},
+    "cmap": {
+        "ax": "the colours are fixed; matplotlib changes them in the axes: .ax_.images[0].set_cmap(cmap)",
+        "order": "the colours are fixed; matplotlib changes them in the axes: .plot().ax_.images[0].set_cmap(cmap)",
+    },
+    "exact": {"kind": 'kind="exact", the default, is the exact test, kind="corrected" that by chi-square'},
     "figsize": {"ax": "pass ax=, the axes of a figure of that size"},
     "groups": {
         "keys": "the names of the columns of groups are the second argument",
@@ -92,15 +97,24 @@ USUAL_OPTIONS = {
         "display_labels": "it is called display_labels=",
         "labels": f"labels= lists the labels in order; {NAMES_BY_INDEX}",
     },
+    "output_dict": {"average_over": "the result has rows, a dict by class, and overall; its to_pandas() is a table"},
     "path": {
         "embeddings": "the result has save(path)",
         "ax": "matplotlib saves what was drawn: matplotlib.pyplot.savefig(path)",
     },
     "task": {"y_true": "leave it out: two classes and more are counted alike"},
+    "title": {
+        "ax": "matplotlib sets it in the axes: .ax_.set_title(title)",
+        "order": "matplotlib sets it in the axes: .plot().ax_.set_title(title)",
+    },
     "threshold": {"y_pred": "compare scores with it first: y_pred=y_score > threshold"},
     "weights": {
         "sample_weight": "it is called sample_weight=",
         "names": 'the weights are part of the name, as in "kappa_quadratic"',
+    },
+    "xticks_rotation": {
+        "ax": 'matplotlib rotates them in the axes: .ax_.tick_params("x", rotation=90)',
+        "order": 'matplotlib rotates them in the axes: .plot().ax_.tick_params("x", rotation=90)',
     },
     "zero_division": {"undefined": "undefined= says what a 0/0 gives"},
 }
@@ -138,6 +152,8 @@ USUAL_ARGUMENTS = {
     "ipf(M, row_sums, col_sums) scales to other sums",
     "by": 'it counts the columns of a table: by(table, keys, y_true="label", y_pred="guess"); arrays are counted by '
     "ConfusionCounts.from_labels(y_true, y_pred, groups=groups)",
+    "normalize": "it takes a confusion matrix and a method; from labels, confusion_matrix(y_true, y_pred, "
+    'normalize="row") computes it',
     "geometric_confusion_matrix": "it takes points, true and predicted labels; call it once for each model, and give "
     'weights="row" and other options by name',
     "report": 'two models are a dict: report(y_true, {"first": a, "second": b}); groups= and other options are given '
@@ -148,6 +164,7 @@ USUAL_ARGUMENTS = {
 # By function, the choices of an argument that is required.
 CHOICES = {
     "normalize": ', where method is "row" (or "true"), "col" ("pred"), "all" or "bi"',
+    "cell_counts": ", where grid is a Grid, as Grid.scott(X) makes it",
     "ConfusionCounts.normalize": ', where method is "row" (or "true"), "col" ("pred"), "all" or "bi"',
 }
 for _own, _names in RENAMED.items():
@@ -198,10 +215,15 @@ def refuse_wrong_call(function: Callable[..., Any], args: tuple[Any, ...], optio
     by_place = [p.name for p in parameters if p.kind in BY_PLACE]
     if len(args) > len(by_place) and Parameter.VAR_POSITIONAL not in kinds:
         known = ", ".join(name for name in by_name if name not in by_place)
-        if caller.name() in USUAL_ARGUMENTS:
+        if caller.name() == "normalize":
+            refuse_labels_of_samples(*args[:2])
+        elif caller.name() in USUAL_ARGUMENTS:
             validate.fail(USUAL_ARGUMENTS[caller.name()], TypeError)
         _refuse_names_of_columns(args[0], args[1:])
-        given = describe_value(args[len(by_place)])
+        surplus = args[len(by_place)]
+        given = describe_value(surplus)
+        if "confidence_level" in by_name and isinstance(surplus, float) and 0 < surplus < 1:
+            validate.fail(f"confidence_level must be given by name: confidence_level={given}, got {given}", TypeError)
         wanted = f"options must be given by name ({known})" if known else "there are no options"
         validate.fail(f"{wanted}, got {given}", TypeError)
     unknown = [option for option in options if option not in by_name]
@@ -218,10 +240,24 @@ def refuse_wrong_call(function: Callable[..., Any], args: tuple[Any, ...], optio
     validate.fail(describe_unknown_option(unknown[0], known_names), TypeError)
 
 
+def refuse_labels_of_samples(first: object, second: object) -> None:
+    """Raise TypeError for labels of samples, two arrays of one axis, where one matrix is wanted."""
+    shapes = [
+        (len(x),)
+        if isinstance(x, list | tuple) and x and not isinstance(x[0], list | tuple)
+        else getattr(x, "shape", ())
+        for x in (first, second)
+    ]
+    if len(shapes[0]) == 1 and shapes[0] == shapes[1]:
+        validate.fail(USUAL_ARGUMENTS[caller.name()], TypeError)
+
+
 def _show_call(by_place: list[str], parameters: list[Parameter]) -> str:
     """Return the call of the public function with its parameters that are given by place."""
     shown = [name for name in by_place if name not in ("self", "cls")]
-    rest = ", ...)" if len(parameters) > len(by_place) else ")"
+    needed = [p.name for p in parameters if p.kind is Parameter.KEYWORD_ONLY and p.default is Parameter.empty]
+    rest = ", ...)" if len(parameters) > len(by_place) + len(needed) else ")"
+    shown += [f"{name}=..." for name in needed]
     return f"{caller.name()}({', '.join(shown)}{rest}"
 
 

@@ -25,7 +25,6 @@ MOST_SHOWN_CHARACTERS = 200  # characters of a value in a message
 ON_FAILURE = get_args(FailurePolicy)
 BOOLS = (bool, np.bool_)
 REALS = frozenset(map(np.dtype, "?bBhHiIlLqQefd"))
-MATRIX_NAMES = ("M", "A", "B")
 NUMBERS = (int, float, np.integer, np.floating)
 
 
@@ -79,7 +78,7 @@ def _real(name: str, array: Any) -> tuple[int, ...]:
     if type(array) is not np.ndarray or array.dtype not in REALS:
         dtype = adapter(array).dtype(array)
         if dtype.kind not in "buif" or dtype.itemsize > 8:
-            is_text = dtype.kind in "US" and name in MATRIX_NAMES
+            is_text = dtype.kind in "US" and name in _columns.MATRIX_NAMES
             cure = "; confusion_matrix(y_true, y_pred) counts labels" if is_text else ""
             refuse(name, "real numbers of at most 64 bits", f"dtype {dtype}{cure}", TypeError)
     return tuple(array.shape)

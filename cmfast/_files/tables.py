@@ -260,7 +260,7 @@ def _csv_columns(path: Path, wanted: Wanted, header: bool | None, tick: Tick) ->
         labels = [row[k].strip() for k in places]
         if not all(labels):
             empty = names[places[labels.index("")]]
-            raise FileError(path, f"line {line} has an empty label in column {empty!r}")
+            raise FileError(path, f"line {line} has an empty label in column {empty!r}; fill it in, or remove the line")
         block.append(labels, line)
         if len(block) == TABLE_BLOCK_ROWS:
             yield block.columns()

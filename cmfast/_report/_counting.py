@@ -34,6 +34,9 @@ class CountedSamples(NamedTuple):
 def name_models(y_pred: Any) -> dict[str, Any]:
     """Return the predictions by model name; refuse more models than a report compares, and duplicate names."""
     if not isinstance(y_pred, Mapping) or not y_pred:
+        if isinstance(y_pred, list | tuple) and len(y_pred) > 0 and len(getattr(y_pred[0], "shape", ())) == 1:
+            given = f'a {type(y_pred).__name__} of {len(y_pred)}; give a dict with their names: {{"a": a, "b": b}}'
+            validate.refuse("y_pred", f"an array, or those of one model or of {MOST_MODELS} by their names", given)
         return {"model": y_pred}
     if len(y_pred) > MOST_MODELS:
         wanted = f"an array, or those of one model or of {MOST_MODELS} by their names"

@@ -10,6 +10,8 @@ from cmfast._core.result_repr import add_compute
 from cmfast._core.usual_options import explain_options_of_methods
 from cmfast._files.output import FileError, check_target, convert_to_plain, replace_file
 
+SUFFIXES = (".html", ".htm")
+
 
 @explain_options_of_methods
 @add_compute
@@ -32,18 +34,23 @@ class HtmlReport:
         Parameters
         ----------
         path : str or path-like
-            The file; its folder must exist.
+            The file, whose name ends in .html or .htm, or has no extension; its folder must exist.
         force : bool
             Whether to replace a file that exists.
 
         Raises
         ------
-        TypeError, OSError
-            `path` is not a path; a file that cannot be written, or exists.
+        TypeError, ValueError, OSError
+            `path` is not a path, or has another extension; a file that cannot be written, or exists.
         """
         validate.flag("force", force)
         if not isinstance(path, str | os.PathLike):
             validate.refuse("path", "a str or path-like", type(path).__name__, TypeError)
+        suffix = Path(path).suffix.lower()
+        if suffix not in ("", *SUFFIXES):
+            cure = f"save it as {str(Path(path).with_suffix('.html'))!r}"
+            cure += ", open that in a browser and print it as PDF" if suffix == ".pdf" else ""
+            validate.refuse("path", "a file of HTML, .html or .htm", f"{str(path)!r}; {cure}")
         try:
             target = check_target(Path(path), force=force)
         except FileError as error:

@@ -75,9 +75,29 @@ def adopt_ratings(ratings: Any, categories: Any, missing: Any) -> Ratings:
     if order is not None and found.labels is not None:
         found = found._replace(is_ordered=True)
     n, m = dispatch.shape_of(found.values)[-2:]
+    if found.labels is not None and _is_table(ratings):
+        _warn_of_other_columns(found, frames.column_names(ratings))
     if 0 < n * MANY_RATERS < m:
         failures.warn_diagnostic(f"{n:,} items and {m:,} raters; items come first, so transpose if rows are raters")
     return found
+
+
+def _warn_of_other_columns(found: Ratings, names: list[Any]) -> None:
+    """Warn of a column of text that has no category in common with any other, if all others have some."""
+    m, n_categories = len(names), len(found.labels or ())
+    values = np.asarray(found.values)
+    rows, columns = np.nonzero(values >= 0)
+    occurs = np.zeros((m, n_categories), np.bool_)
+    occurs[columns, values[rows, columns]] = True
+    shared = (occurs & (occurs.sum(0) > 1)).any(1)
+    alone = np.flatnonzero(occurs.any(1) & ~shared)
+    if m > 2 and len(alone) == 1:
+        k = int(alone[0])
+        raters = validate.format_value([name for name in names if name != names[k]])
+        failures.warn_diagnostic(
+            f"column {names[k]!r} was taken for a rater, but has no value in common with another column; "
+            f"ratings[{raters}] leaves it out"
+        )
 
 
 def _list_ordered_categories(ratings: Any) -> list[Any] | None:

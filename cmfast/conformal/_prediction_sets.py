@@ -10,6 +10,7 @@ import numpy as np
 from cmfast._core import dispatch, failures, lazy, plot_style, plotting, result_frames, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, Label, OnFailure
+from cmfast._core.libraries import load_pandas
 from cmfast._core.usual_options import explain_options
 from cmfast._files.archive import demand
 from cmfast.conformal import _explain_invalid, _options
@@ -240,8 +241,7 @@ class PredictionSets:
 
 def _make_label_index(labels: tuple[Any, ...]) -> Any:
     """Return labels as an index of columns."""
-    import pandas as pd
-
+    pd = load_pandas()
     return pd.Index(labels, name="class")
 
 

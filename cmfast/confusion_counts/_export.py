@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import confused_pairs, result_repr, validate
+from cmfast._core import confused_pairs, result_repr
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
+from cmfast._core.libraries import load_library, load_pandas
 from cmfast._core.markup import escape_name, escape_prose, isolate
 from cmfast.confusion_counts._label_axis import get_kind
 from cmfast.confusion_counts._state import CountsState
@@ -15,19 +16,9 @@ from cmfast.confusion_counts._state import CountsState
 LIBRARIES = ("pandas", "polars", "pyarrow")
 
 
-def _import_library(name: str) -> Any:
-    """Import a library by name; raise ImportError if it is not installed."""
-    from importlib import import_module
-
-    try:
-        return import_module(name)
-    except ImportError:
-        validate.fail(f"{name} is not installed", ImportError)
-
-
 def to_pandas(held: CountsState) -> Any:
     """Return a DataFrame with a row per true label, or per group and true label."""
-    pd = _import_library("pandas")
+    pd = load_pandas()
     labels = list(held.axis.labels)
     columns = pd.Index(labels, name="predicted")
     M = held.whole()
@@ -90,7 +81,7 @@ def _describe_worst(M: np.ndarray, labels: Sequence[str]) -> str:
 
 def to_xarray(held: CountsState) -> Any:
     """Return a DataArray with the labels and groups as coordinates."""
-    xr = _import_library("xarray")
+    xr = load_library("xarray")
     labels = _make_coordinate(held.axis.labels)
     dims: tuple[str, ...] = ("true", "predicted")
     coords: dict[str, Any] = {"true": labels, "predicted": labels}
@@ -144,5 +135,5 @@ def make_metric_table(held: CountsState, metrics: dict[str, Array], library: str
         columns["class"] = labels * G
     for name, value in host.items():
         columns[name] = value.reshape(-1) if value.ndim > ndim else np.repeat(value.reshape(-1), times)
-    module = _import_library(library)
+    module = load_library(library)
     return module.table(columns) if library == "pyarrow" else module.DataFrame(columns)

@@ -101,14 +101,13 @@ def by(
     column = {key: frames.get_column(frame, "keys", key) for key in named}
     counts: ConfusionCounts[NDArray[Any]] = ConfusionCounts(labels=labels, n_classes=n_classes, other=other)
     counts._library = frames.library_name("frame", frame)
-    counts._update(
-        frames.get_column(frame, "y_true", y_true),
-        frames.get_column(frame, "y_pred", y_pred),
-        None if sample_weight is None else frames.get_column(frame, "sample_weight", sample_weight),
-        column,
-        ignore_index,
-        whole_floats=whole_floats,
-    )
+    sides = {"y_true": y_true, "y_pred": y_pred}
+    sides |= {} if sample_weight is None else {"sample_weight": sample_weight}
+    read = table_columns.read_columns(frame, sides)
+    with table_columns.name_missing_columns(frame, sides | {"keys": named}):
+        counts._update(
+            read["y_true"], read["y_pred"], read.get("sample_weight"), column, ignore_index, whole_floats=whole_floats
+        )
     counts._held = _count_samples.warn_of_disjoint_labels(counts._held)
     return counts
 

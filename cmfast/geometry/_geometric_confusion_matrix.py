@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cmfast._core import axis_names, labels, lazy, result_frames, result_repr, validate
-from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, Empty, OnFailure, PointsT, Progress, Smoothing
 from cmfast._core.usual_options import explain_options
 from cmfast.counting import confusion_matrix
@@ -16,7 +15,7 @@ from cmfast.geometry._cell_counts import cell_counts, merge_chunks, merge_counte
 from cmfast.geometry._cells import CellCounts
 from cmfast.geometry._diagnostics import GcmDiagnostics, compute_shapes, make_diagnostics, warn_if_uninformative
 from cmfast.geometry._grid import Grid
-from cmfast.geometry._points import adopt_labelled_points, refuse_swapped_points
+from cmfast.geometry._points import adopt_labelled_points, number_text, refuse_swapped_points
 from cmfast.geometry._prepare_points import RULES, Rule, Weights, compute_gcm, count_no_points, prepare_points
 from cmfast.geometry._weights import (
     Weighting,
@@ -228,17 +227,12 @@ def geometric_confusion_matrix(
         )
         return lazily
     refuse_swapped_points(X, y_true, y_pred)
-    text = labels.encode_text(y_true, y_pred)
-    if text is not None:
-        if n_classes is not None:
-            validate.refuse("n_classes", "None where labels are text", n_classes)
-        y_true, y_pred = (adapter(X).send(codes, X) for codes in text[:2])
-        common["n_classes"] = len(text[2])
+    y_true, y_pred, common["n_classes"], names = number_text(X, y_true, y_pred, n_classes)
     found = prepare_points(adopt_labelled_points(X, y_true, y_pred), n_components, grid, **asked, **common)
     common["n_classes"] = found.n_classes
     cells = count_in_parts(found.points, found.grid, progress=progress, **common)
     result = _make_result(cells, found.weightings, generator, num_threads=num_threads, **asked)
-    return result if text is None else axis_names.name_axes(result, {"class": text[2]})
+    return result if names is None else axis_names.name_axes(result, {"class": names})
 
 
 def _make_result(

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import caller, dispatch, validate
+from cmfast._core import caller, dispatch, labels, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
 
@@ -36,12 +36,25 @@ def adopt_points(X: Array) -> AdoptedPoints:
     return AdoptedPoints(X, *validate.points(X=X))
 
 
-def refuse_swapped_points(X: Any, *labels: Any) -> None:
+def refuse_swapped_points(X: Any, *given: Any) -> None:
     """Raise TypeError where labels come first, and the points, an array of two axes, after them."""
     is_list = isinstance(X, list | tuple) and bool(X) and isinstance(X[0], str | int)
-    if (is_list or getattr(X, "ndim", 2) == 1) and any(getattr(y, "ndim", 1) == 2 for y in labels):
+    if (is_list or getattr(X, "ndim", 2) == 1) and any(getattr(y, "ndim", 1) == 2 for y in given):
         wanted = f"the points, and the labels after them, as in {caller.name()}(X, y_true, y_pred)"
         validate.refuse("X", wanted, "one axis, as labels have", TypeError)
+
+
+def number_text(
+    X: Any, y_true: Any, y_pred: Any, n_classes: int | None
+) -> tuple[Any, Any, int | None, tuple[Any, ...] | None]:
+    """Return text labels as class ids in the library of `X`, their number and names; others as they are, with None."""
+    text = labels.encode_text(y_true, y_pred)
+    if text is None:
+        return y_true, y_pred, n_classes, None
+    if n_classes is not None:
+        validate.refuse("n_classes", "None where labels are text", n_classes)
+    truth, guess, names = text
+    return adapter(X).send(truth, X), adapter(X).send(guess, X), len(names), names
 
 
 def adopt_labelled_points(X: Array, y_true: Array, y_pred: Array) -> AdoptedPoints:

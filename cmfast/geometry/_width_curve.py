@@ -8,6 +8,7 @@ import numpy as np
 
 from cmfast._core import plotting, result_repr, validate
 from cmfast._core.annotations import Array, Empty, OnFailure, Progress, Smoothing
+from cmfast._core.libraries import load_pandas
 from cmfast._core.progress import make_reporter
 from cmfast._core.usual_options import explain_options
 from cmfast.geometry import _binning
@@ -15,7 +16,7 @@ from cmfast.geometry._cell_accumulator import count_in_parts
 from cmfast.geometry._diagnostics import GcmDiagnostics, compute_shapes, make_diagnostics
 from cmfast.geometry._diagnostics import compute_overlaps as overlaps_of
 from cmfast.geometry._grid import Grid
-from cmfast.geometry._points import adopt_labelled_points
+from cmfast.geometry._points import adopt_labelled_points, number_text, refuse_swapped_points
 from cmfast.geometry._prepare_points import Rule, Weights, compute_gcm, prepare_points
 from cmfast.geometry._weights import is_list, validate_bi_options
 from cmfast.kernels.loading import load
@@ -78,8 +79,7 @@ class WidthCurve:
 
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame with a row per width and weighting: overlaps, and their spread over origins."""
-        import pandas as pd
-
+        pd = load_pandas()
         tables = [one.to_pandas().reset_index() for one in self.diagnostics]
         for table, factor, spread in zip(tables, self.factors, self.origin_spread, strict=True):
             table.insert(0, "factor", factor)
@@ -187,6 +187,8 @@ def width_curve(
     if not widths:
         validate.refuse("factors", "at least one number", "none")
     bi = validate_bi_options(smoothing, empty)
+    refuse_swapped_points(X, y_true, y_pred)
+    y_true, y_pred, n_classes, _ = number_text(X, y_true, y_pred, n_classes)
     common: dict[str, Any] = {"n_classes": n_classes, "num_threads": num_threads}
     asked: dict[str, Any] = {"weights": weights, "bi": bi, "on_failure": on_failure}
     known = prepare_points(adopt_labelled_points(X, y_true, y_pred), n_components, grid, **asked, **common)

@@ -9,6 +9,7 @@ import numpy as np
 from cmfast._core import axis_names, confused_pairs, dispatch, plot_style, plotting, result_repr, sparse, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, Label, Undefined
+from cmfast._core.libraries import load_pandas
 from cmfast._core.markup import escape_name, escape_prose
 from cmfast.metrics._compute import compute
 from cmfast.metrics._margins import margins
@@ -98,8 +99,7 @@ class ClassificationReport(NamedTuple):
 
     def to_pandas(self) -> Any:
         """Return the rows as a pandas DataFrame; its ``attrs`` hold the overall metrics and the 0/0 policy."""
-        import pandas as pd
-
+        pd = load_pandas()
         frame = pd.DataFrame.from_dict(self.rows, orient="index", columns=list(self.columns))
         frame.attrs.update(self.overall, undefined=self.undefined)
         return frame

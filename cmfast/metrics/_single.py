@@ -1,6 +1,6 @@
 """Shared bodies of the public metric functions, and decorators that explain calls meant for other libraries."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from inspect import signature
 from typing import Any, ParamSpec, Protocol, TypeAlias, TypeVar, get_args, overload
@@ -111,10 +111,12 @@ def explain_label_calls(function: Callable[P, R]) -> Callable[P, R]:
     name, some = function.__name__, list(signature(function).parameters.values())
     most = sum(p.kind in BY_PLACE for p in some)
 
-    def refuse(args: tuple[Any, ...], options: Collection[str]) -> None:
+    def refuse(args: tuple[Any, ...], options: Mapping[str, object]) -> None:
         """Raise TypeError for labels; return for another call."""
         if (len(args) > most and any(map(_is_array, args[1:]))) or not LABELS.isdisjoint(options):
-            use = LABEL_CALLS.get(name, f'metrics.from_labels(y_true, y_pred, "{name}")')
+            average = options.get("average")
+            metric = f"{name}_{average}" if average in get_args(Averaging) else name
+            use = LABEL_CALLS.get(name, f'metrics.from_labels(y_true, y_pred, "{metric}")')
             validate.fail(f"metrics.{name}: M must be a confusion matrix, got labels; for these use {use}", TypeError)
 
     @wraps(function)

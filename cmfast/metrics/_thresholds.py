@@ -173,6 +173,9 @@ def adopt_scores(
     y_true, y_score, weight = dispatch.adopt(optional=("sample_weight",), **given)
     _check_argument_order(name, y_score, y_true)
     validate.real(**{name: y_score, "sample_weight": weight})
+    shapes = {"y_true": dispatch.shape_of(y_true), name: dispatch.shape_of(y_score)}
+    if not models and len(shapes["y_true"]) == 1 and len(shapes[name]) == 2:
+        _refuse_columns(name, shapes[name], shapes["y_true"])
     if isinstance(y_true, _text_codes.Coded):
         if not isinstance(pos_label, str):
             validate.refuse(
@@ -185,9 +188,6 @@ def adopt_scores(
     elif isinstance(pos_label, str):
         validate.refuse("pos_label", "an integer as y_true", validate.format_value(pos_label), TypeError)
     validate.integer(y_true=y_true)
-    shapes = {"y_true": dispatch.shape_of(y_true), name: dispatch.shape_of(y_score)}
-    if not models and len(shapes["y_true"]) == 1 and len(shapes[name]) == 2:
-        _refuse_columns(name, shapes[name], shapes["y_true"])
     if not models:
         _warn_of_one_hot(y_true)
     if models:
@@ -242,7 +242,14 @@ def _check_argument_order(name: str, y_score: Array, y_true: Array) -> None:
             name, "real numbers of at most 64 bits", f"{validate.describe_dtype(y_score)}; {order}", TypeError
         )
     if adapter(y_true).dtype(y_true).kind == "f":
-        validate.refuse("y_true", "integers", f"{validate.describe_dtype(y_true)}; {order}", TypeError)
+        values = adapter(y_true).to_host(y_true)
+        known = values[~np.isnan(values)]
+        cure = order
+        if known.size and np.isin(known, (-1.0, 0.0, 1.0)).all():  # labels of two classes in a column with gaps
+            cure = ".astype(int) makes labels of whole numbers"
+            if known.size < values.size:
+                cure = "leave these samples out of all arrays, then .astype(int) makes labels"
+        validate.refuse("y_true", "integers", f"{validate.describe_dtype(y_true)}; {cure}", TypeError)
 
 
 def _compute_curve(names: list[MetricName], undefined: Any, *args: Any) -> tuple[Any, ...]:

@@ -27,7 +27,7 @@ from cmfast._core.annotations import (
 )
 from cmfast._core.lazy import accept_dask_arrays
 from cmfast._core.progress import make_reporter
-from cmfast._core.usual_options import explain_options, suggest_option
+from cmfast._core.usual_options import explain_options, refuse_labels_of_samples, suggest_option
 from cmfast.kernels.status import Status
 from cmfast.scaling._explain_failure import OUT_OF_RANGE, explain_unnormalised
 from cmfast.scaling._ipf import OPTIONS, ipf, solve, validate_rules
@@ -124,6 +124,9 @@ def normalize(
     array([[0.8 , 0.2 ],
            [0.25, 0.75]])
     """
+    given: Any = method
+    if not isinstance(given, str):
+        refuse_labels_of_samples(M, given)
     by = _resolve_method(method, dict(options))
     if by == "bi":
         return ipf(M, on_failure=on_failure, num_threads=num_threads, progress=progress, **options).matrix

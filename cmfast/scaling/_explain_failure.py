@@ -116,7 +116,8 @@ def _explain_totals(u: np.ndarray, v: np.ndarray) -> str:
     """Return a text that compares the totals of row and column targets."""
     a, b = float(u.sum()), float(v.sum())
     gap = abs(a - b) / max(a, b)
-    return f"row targets add up to {a:.12g}, column targets to {b:.12g} (relative gap {gap:.1e}; 1e-9 allowed)"
+    text = f"row targets add up to {a:.12g}, column targets to {b:.12g} (relative gap {gap:.1e}; 1e-9 allowed)"
+    return f"{text}; multiply the column targets by {a:.12g}/{b:.12g} to make them agree" if a > 0 and b > 0 else text
 
 
 def _explain_empty_line(A: np.ndarray, u: np.ndarray, v: np.ndarray, *, ones: bool, smooth: bool) -> str:

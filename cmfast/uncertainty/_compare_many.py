@@ -8,6 +8,7 @@ import numpy as np
 from cmfast._core import result_repr, validate
 from cmfast._core.annotations import Label, Undefined
 from cmfast._core.lazy import accept_delayed
+from cmfast._core.libraries import load_pandas
 from cmfast._core.p_values import benjamini_hochberg, holm
 from cmfast.confusion_counts._count_samples import warn_of_order
 from cmfast.kernels.loading import load
@@ -82,8 +83,7 @@ class Comparisons(NamedTuple):
         >>> found[["first", "second"]].values.tolist()
         [['a', 'b']]
         """
-        import pandas as pd
-
+        pd = load_pandas()
         tables = []
         for k, ((first, second), one) in enumerate(self.pairs.items()):
             table = one.to_pandas().rename(columns={"first": "value", "second": "other_value"})

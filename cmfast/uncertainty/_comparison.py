@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast._core import result_repr, validate
+from cmfast._core.libraries import load_pandas
 from cmfast._core.markup import escape_prose
 from cmfast._core.usual_options import explain_options_of_methods
 from cmfast.kernels.loading import load
@@ -165,8 +166,7 @@ class Comparison(NamedTuple):
         >>> uncertainty.compare(T, "accuracy").to_pandas()["difference"].item()
         0.0
         """
-        import pandas as pd
-
+        pd = load_pandas()
         columns: dict[str, Any] = {"name": self.name}
         for (axis, labels), places in zip(self.axes.items(), np.indices(np.shape(self.difference)), strict=True):
             columns[axis] = [labels[k] for k in places.ravel().tolist()]
@@ -227,8 +227,7 @@ class ComparisonsByMetric(dict[str, Comparison]):
 
     def to_pandas(self) -> Any:
         """Return a DataFrame of all fields with a row per metric, group and class."""
-        import pandas as pd
-
+        pd = load_pandas()
         return pd.concat([one.to_pandas() for one in self.values()], ignore_index=True) if self else pd.DataFrame()
 
     def plot(self, *, ax: Any = None) -> Any:

@@ -1,6 +1,8 @@
 """Let functions of counts accept labels instead: ``interval(y_true, y_pred, names)``, or columns of a table."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import wraps
 from typing import Any, NoReturn, TypeVar
@@ -8,7 +10,7 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 
 from cmfast._core import axis_names, caller, frames, lazy, table_columns, validate
-from cmfast._core.usual_options import USUAL_ARGUMENTS
+from cmfast._core.usual_options import USUAL_ARGUMENTS, describe_value
 from cmfast.confusion_counts import ConfusionCounts
 from cmfast.metrics import _plan
 from cmfast.uncertainty import _group_units
@@ -39,8 +41,12 @@ def accept_labels(function: Callable[..., R]) -> Callable[..., R]:
             columns, table, rest = found
             columns |= _take_clusters(options)
             given = (ConfusionCounts.from_labels(table, **columns, ignore_index=ignored), *rest)
+        elif len(given) > 2 and (isinstance(given[1], str) or isinstance(given[2], float)):
+            return function(*given, **options)  # raises TypeError, as options are given by name
         elif len(given) > 2 or (len(given) == 2 and _are_labels(*given)):
-            given = (_count_arrays(*given[:2], **_take_clusters(options), ignore_index=ignored), *given[2:])
+            clusters = _take_clusters(options)
+            with _name_clusters() if clusters else nullcontext():
+                given = (_count_arrays(*given[:2], **clusters, ignore_index=ignored), *given[2:])
         elif ignored is not None:
             _refuse_ignored(ignored)
         if given and lazy.is_delayed(given[0]):
@@ -74,6 +80,8 @@ def accept_pairs_of_labels(*, clusters: bool = False) -> Callable[[Callable[...,
         @wraps(function)
         def wrapper(*given: Any, **options: Any) -> R:
             """Count the labels, if labels are given, and call `function` with the counts."""
+            if "y_pred" in options:
+                _refuse_predictions(options["y_pred"], options.get("y_true"))
             if not options.keys().isdisjoint(MAY_BE_NAMED):
                 given = gather_named_arrays(given, options, PAIRED_SIDES)
             ignored = options.pop("ignore_index", None)
@@ -108,6 +116,16 @@ def accept_pairs_of_labels(*, clusters: bool = False) -> Callable[[Callable[...,
     return decorate
 
 
+def _refuse_predictions(y_pred: Any, y_true: Any) -> NoReturn:
+    """Refuse `y_pred` where the predictions of two classifiers are wanted, with the call that gives both."""
+    both = list(y_pred) if isinstance(y_pred, list | tuple) else []
+    is_of_table = len(both) == 2 and all(isinstance(one, str) for one in (y_true, *both))
+    values = [y_true, *both] if is_of_table else ["label", "first", "second"]
+    sides = ", ".join(f"{side}={value!r}" for side, value in zip(PAIRED_SIDES, values, strict=True))
+    cure = f"give two classifiers as y_a= and y_b=: {caller.name()}(table, ..., {sides})"
+    validate.refuse("y_pred", "left out", f"{describe_value(y_pred)}; {cure}", TypeError)
+
+
 def _refuse_both_in_one(y_a: Any) -> None:
     """Refuse a dict or list of the predictions of both classifiers where those of the first are wanted."""
     several = isinstance(y_a, dict) or (
@@ -135,6 +153,11 @@ def gather_named_arrays(given: tuple[Any, ...], options: dict[str, Any], sides: 
     if first and (first >= len(sides) or isinstance(given[-1], str)):
         first = 0
     named = [side for side in sides if side in options]
+    by_place: tuple[Any, ...] = ()
+    if named and sides[0] not in options and not any(isinstance(options[side], str) for side in named):
+        *arrays, last = given or (None,)
+        if 0 < len(arrays) == len(sides) - len(named) and _are_names(last):
+            given, by_place, first = tuple(arrays), (last,), len(arrays)
     if named and (not given or sides[0] not in options):
         missing = [side for side in sides[first:] if side not in options]
         if missing:
@@ -144,7 +167,13 @@ def gather_named_arrays(given: tuple[Any, ...], options: dict[str, Any], sides: 
             validate.fail(f"{named[0]} is given twice, by its place and by its name", TypeError)
         given = (*given, *(options.pop(side) for side in sides[first:]))
     name = next((options.pop(name) for name in ("names", "name") if name in options), None)
-    return given if name is None else (*given, name)
+    return (*given, *by_place) if name is None else (*given, *by_place, name)
+
+
+def _are_names(value: object) -> bool:
+    """Whether an argument is the name of a metric, or a list of names."""
+    several = value if isinstance(value, list | tuple) else [value]
+    return all(isinstance(name, str) for name in several)
 
 
 def _name_entries(found: Any, axes: axis_names.Axes, metric: object = None) -> Any:
@@ -182,6 +211,16 @@ def _take_clusters(options: dict[str, Any]) -> dict[str, Any]:
     return {"groups": clusters}
 
 
+@contextmanager
+def _name_clusters() -> Iterator[None]:
+    """In this block, call groups clusters in errors, as the caller named them."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        text = re.sub(r"\bgroups\b", "clusters", str(error))
+        raise type(error)(text) from error.__cause__
+
+
 def _find_columns(
     given: tuple[Any, ...], options: dict[str, Any], sides: tuple[str, ...]
 ) -> tuple[dict[str, Any], Any, tuple[Any, ...]] | None:
@@ -214,7 +253,9 @@ def take_group_columns(
     if found is not None:
         columns, table, rest = found
         if has_units:
-            return (_group_units.count_units((), options, table, columns, ignored), *rest)
+            units = {name: options[name] for name in ("sample_weight", "clusters") if options.get(name) is not None}
+            with table_columns.name_missing_columns(table, columns | units):
+                return (_group_units.count_units((), options, table, columns, ignored), *rest)
         return (ConfusionCounts.from_labels(table, **columns, ignore_index=ignored), *rest)
     if len(given) > 2:
         if given[2] is None or isinstance(given[2], str):

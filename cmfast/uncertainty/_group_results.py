@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 
 from cmfast._core import plotting, result_repr, validate
+from cmfast._core.libraries import load_pandas
 from cmfast._core.markup import escape_prose
 from cmfast._core.usual_options import explain_options_of_methods
 from cmfast.uncertainty._comparison import MOST_NAMED
@@ -185,8 +186,7 @@ class GroupComparison(NamedTuple):
            first  second  difference
         0      0       1         0.3
         """
-        import pandas as pd
-
+        pd = load_pandas()
         return pd.DataFrame(self._rows(of))
 
     def _rows(self, of: TableOf) -> list[dict[str, Any]]:
@@ -274,8 +274,7 @@ class GroupComparisonsByMetric(dict[str, GroupComparison]):
         pandas.DataFrame
             The rows of all metrics, one below the other.
         """
-        import pandas as pd
-
+        pd = load_pandas()
         return pd.DataFrame([row for one in self.values() for row in one._rows(of)])
 
     def plot(self, *, of: TableOf = "gap", ax: Any = None) -> Any:

@@ -9,6 +9,7 @@ from cmfast._core import dispatch, lazy, plotting, table_columns, validate
 from cmfast._core.adapters import adapter, read_only
 from cmfast._core.annotations import Array, Ignored, Label
 from cmfast._core.confused_pairs import USUAL_LEVEL
+from cmfast._core.libraries import load_pandas
 from cmfast._core.markup import escape_prose, isolate
 from cmfast._core.p_values import binomial_test
 from cmfast._files.archive import Parts
@@ -255,8 +256,7 @@ class PairedCounts(State):
         0     a     a      a          1
         1     b     a      b          2
         """
-        import pandas as pd
-
+        pd = load_pandas()
         unit, *sides = self._held.decode()
         columns: dict[str, Any] = {}
         if self._held.units is not None:

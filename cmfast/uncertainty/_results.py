@@ -7,6 +7,7 @@ import numpy as np
 
 from cmfast._core import axis_names, dispatch, result_repr, validate
 from cmfast._core.adapters import adapter
+from cmfast._core.libraries import load_pandas
 from cmfast._core.results_by_name import ResultsByName, draw_forest
 from cmfast._core.usual_options import explain_options_of_methods
 
@@ -66,8 +67,7 @@ class Interval(NamedTuple):
 
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame with a row per value, after its group and class where these are known."""
-        import pandas as pd
-
+        pd = load_pandas()
         return pd.DataFrame(self._rows(), columns=[*self.axes, "index", *self._fields])
 
     def plot(self, *, ax: Any = None) -> Any:
@@ -124,8 +124,7 @@ class Intervals(ResultsByName[Interval]):
 
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame with a row per value; method, level and n_resamples are in its ``attrs``."""
-        import pandas as pd
-
+        pd = load_pandas()
         axes = dict.fromkeys(axis for one in self.values() for axis in one.axes)
         frame = pd.DataFrame(self._rows(), columns=["metric", *axes, "index", *Interval._fields])
         frame.attrs |= {
@@ -212,8 +211,7 @@ class Posterior(NamedTuple):
 
     def to_pandas(self) -> Any:
         """Return a DataFrame with a row per value: mean, standard deviation, and the middle 95 % of the draws."""
-        import pandas as pd
-
+        pd = load_pandas()
         columns = [*self.axes, "index", "mean", "standard_deviation", "low", "high"]
         return pd.DataFrame(self._rows()).rename(columns={"estimate": "mean"}).reindex(columns=columns)
 

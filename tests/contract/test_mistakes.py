@@ -1,6 +1,7 @@
 """Ten mistakes that come naturally with each of the main functions: one sentence says what to do instead."""
 
 import copy
+import io
 import pickle
 import re
 import warnings
@@ -129,7 +130,7 @@ MISTAKES = {
         "a path": (lambda f: f("x.csv", "site", y_true="truth", y_pred="guess"), "frame must be a DataFrame"),
         "a missing label": (
             lambda f: f(FRAME.assign(truth=[0, None, 1, 1]), "site", y_true="truth", y_pred="guess"),
-            "1 missing .first: nan at 1",
+            r"got 1 in column 'truth' .first: row 1.; table\.dropna\(subset=\['truth'\]\)\.astype\({'truth': int}\) ",
         ),
         "the same column twice": (lambda f: f(FRAME, ["site", "site"], y_true="truth", y_pred="guess"), "different"),
         "no groups": (lambda f: f(FRAME, [], y_true="truth", y_pred="guess"), "keys must be the name of a column"),
@@ -203,6 +204,16 @@ def test_names_of_integer_labels_are_answered_by_names_of_samples(name):
         cmfast.ConfusionCounts.from_labels(TEXT, TEXT, labels=[0, 1, 2])
 
 
+class Model:
+    """A classifier, in the place of what it predicts."""
+
+    def predict(self, X):
+        """Return predictions."""
+        return X
+
+
+READ_BACK = pd.read_csv(io.StringIO(ABC.to_csv()))
+PAGE = cmfast.report(Y, P, n_resamples=2)
 ORDER = pd.CategoricalDtype(["low", "mid", "high"], ordered=True)
 GRADES = pd.DataFrame({"a": ["low", "mid", "high", "mid"] * 9, "b": ["low", "high", "high", "mid"] * 9})
 ONE_HOT = np.eye(3)[Y]
@@ -249,6 +260,136 @@ ELSEWHERE = {
     "from_matrix": (lambda: cmfast.ConfusionCounts.from_matrix(M), r"functions take a matrix as it is, as in metrics"),
     "from_predictions": (lambda: cmfast.ConfusionCounts.from_predictions, "it is called from_labels"),
     "cmfast.plot": (lambda: cmfast.plot, r"counts\.plot\(\) draws counts, display\.ConfusionDisplay\.from_predictions"),
+    "metrics.confusion_matrix": (lambda: metrics.confusion_matrix, r"; it is cmfast\.confusion_matrix$"),
+    "f1 of labels with average=": (
+        lambda: metrics.f1(Y, P, average="macro"),
+        r'metrics\.from_labels\(y_true, y_pred, "f1_macro"\)$',
+    ),
+    "by(by=)": (lambda: cmfast.by(FRAME, by="site", y_true="truth", y_pred="guess"), "are the second argument"),
+    "report(by=)": (lambda: cmfast.report(Y, P, by=FRAME.site), "it is called groups="),
+    "mcnemar(exact=)": (lambda: uncertainty.mcnemar(Y, P, P, exact=False), 'kind="corrected" that by chi-square'),
+    "classification_report(output_dict=)": (
+        lambda: metrics.classification_report(M, output_dict=True),
+        r"the result has rows, a dict by class, and overall",
+    ),
+    "from_predictions(xticks_rotation=)": (
+        lambda: display.ConfusionDisplay.from_predictions(Y, P, xticks_rotation="vertical"),
+        r'; matplotlib rotates them in the axes: \.ax_\.tick_params\("x", rotation=90\)$',
+    ),
+    "plot(title=)": (lambda: COUNTS.plot(title="t"), r"; matplotlib sets it in the axes: \.ax_\.set_title\(title\)$"),
+    "from_matrix(cmap=)": (
+        lambda: display.ConfusionDisplay.from_matrix(M, cmap="Blues"),
+        r"in the axes: \.plot\(\)\.ax_\.images\[0\]\.set_cmap\(cmap\)$",
+    ),
+    "from_matrix(title=)": (
+        lambda: display.ConfusionDisplay.from_matrix(M, title="t"),
+        r"in the axes: \.plot\(\)\.ax_\.set_title\(title\)$",
+    ),
+    "cell_counts without a grid": (
+        lambda: cmfast.cell_counts(X, Y, P),
+        r"grid must be given: cell_counts\(X, y_true, y_pred, grid=\.\.\., \.\.\.\), where grid is .* Grid\.scott\(X\)",
+    ),
+    "cells without y_true": (
+        lambda: cmfast.cell_counts(X, grid=cmfast.Grid.scott(X)),
+        r"y_true must be given: cell_counts\(X, y_true, y_pred, grid=\.\.\., \.\.\.\)",
+    ),
+    "compare(y_pred=)": (
+        lambda: uncertainty.compare(FRAME, "f1", y_true="truth", y_pred=["guess", "site"]),
+        r"y_pred must be left out, .*: uncertainty\.compare\(table, \.\.\., y_true='truth', y_a='guess', y_b='site'\)$",
+    ),
+    "mcnemar(y_pred=)": (
+        lambda: uncertainty.mcnemar(Y, y_pred=P),
+        r"y_pred must be left out, .* as y_a= and y_b=: uncertainty\.mcnemar\(table, \.\.\., y_true='label'",
+    ),
+    "clusters by a name": (
+        lambda: uncertainty.interval(Y, P, "f1_macro", clusters="site"),
+        r"clusters must be an array, got str; give the column itself, table\['site'\]$",
+    ),
+    "clusters of another length": (
+        lambda: uncertainty.interval(Y, P, "f1_macro", clusters=[1, 2]),
+        r"clusters must .*\(4,\).* got shape \(2,\)",
+    ),
+    "confidence_level by place": (
+        lambda: uncertainty.interval(M, "accuracy", 0.9),
+        r"confidence_level must be given by name: confidence_level=0\.9, got 0\.9$",
+    ),
+    "confidence_level after labels": (
+        lambda: uncertainty.interval(Y, P, "accuracy", 0.9),
+        r"confidence_level must be given by name: confidence_level=0\.9, got 0\.9$",
+    ),
+    "confidence_level without names": (
+        lambda: uncertainty.interval(Y, P, 0.9),
+        r"confidence_level must be given by name: confidence_level=0\.9, got 0\.9$",
+    ),
+    "a list of models": (
+        lambda: cmfast.report(Y, [np.array(P), np.array(Y)]),
+        r'y_pred must be .*, got a list of 2; give a dict with their names: {"a": a, "b": b}$',
+    ),
+    "one column by place": (
+        lambda: cmfast.confusion_matrix(FRAME, "truth"),
+        r"y_pred must be .* nothing; name it, as in confusion_matrix\(table, y_true='truth', y_pred=\.\.\.\)$",
+    ),
+    "one column by name": (
+        lambda: cmfast.ConfusionCounts.from_labels(FRAME, y_true="truth"),
+        r"nothing; name it, as in ConfusionCounts\.from_labels\(table, y_true='truth', y_pred=\.\.\.\)$",
+    ),
+    "normalize of labels": (
+        lambda: cmfast.normalize(Y, P),
+        r'from labels, confusion_matrix\(y_true, y_pred, normalize="row"\) computes it$',
+    ),
+    "normalize of labels and a method": (
+        lambda: cmfast.normalize(Y, P, "row"),
+        r'from labels, confusion_matrix\(y_true, y_pred, normalize="row"\) computes it$',
+    ),
+    "a model": (
+        lambda: cmfast.confusion_matrix(Y, Model()),
+        r"got Python objects \(Model\); give what it predicts, as model\.predict\(X\)$",
+    ),
+    "float labels of scores": (
+        lambda: metrics.roc_auc([0.0, 1.0, 1.0], [0.1, 0.8, 0.9]),
+        r"y_true must be integers, got dtype float64; \.astype\(int\) makes labels of whole numbers$",
+    ),
+    "float labels of an area": (
+        lambda: uncertainty.interval(np.array([0.0, 1.0, 1.0]), [0.1, 0.8, 0.9], "roc_auc"),
+        r"\.astype\(int\) makes labels of whole numbers$",
+    ),
+    "float labels with a gap": (
+        lambda: metrics.roc_auc([0.0, np.nan, 1.0], [0.1, 0.8, 0.9]),
+        r"1 missing \(first: nan at 1\); leave these samples out of all arrays, then \.astype\(int\) makes labels$",
+    ),
+    "scores before labels": (
+        lambda: metrics.roc_auc([0.1, 0.8, 0.9], [0, 1, 1]),
+        r"got dtype float64; labels come first, as \(y_true, y_score\)$",
+    ),
+    "scores of several classes named by text": (
+        lambda: metrics.roc_auc(TEXT, SHARES),
+        r'y_score\[:, k\] for class k .*; uncertainty\.interval\(y_true, y_score, "roc_auc_ovr"\) averages the',
+    ),
+    "a matrix read back": (
+        lambda: metrics.compute(READ_BACK, "mcc"),
+        r"M\.set_index\('Unnamed: 0'\) takes it for these, as pandas\.read_csv\(path, index_col=0\) does$",
+    ),
+    "a matrix of numbered classes read back": (
+        lambda: cmfast.ipf(READ_BACK.assign(**{"Unnamed: 0": [0, 1, 2]})),
+        r"M must be .* got 'Unnamed: 0', a column with the names of the rows; M\.set_index",
+    ),
+    "a matrix with a column of names": (
+        lambda: cmfast.bi_normalize(ABC.assign(name=list("abc"))),
+        r"M must be values of one type, got 'name', .*; M\.set_index\('name'\) takes it for these",
+    ),
+    "a report as PDF": (
+        lambda: PAGE.save("somewhere/r.pdf"),
+        r"path must be a file of HTML, .* got 'somewhere.*r\.pdf'; save it as 'somewhere.*r\.html', open that in a br",
+    ),
+    "a report as text": (lambda: PAGE.save("r.txt"), r"\.html or \.htm, got 'r\.txt'; save it as 'r\.html'$"),
+    "report.show": (
+        lambda: PAGE.show,
+        r"; path = page\.save\(\"report\.html\"\) writes it, webbrowser\.open\(path\.res",
+    ),
+    "report.open": (
+        lambda: PAGE.open,
+        r"; path = page\.save\(\"report\.html\"\) writes it, webbrowser\.open\(path\.res",
+    ),
 }
 
 

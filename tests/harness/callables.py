@@ -588,7 +588,7 @@ RIGHT: dict[str, tuple[Any, ...]] = {
     "factors": ([0.5, 1], (2,), np.array([1.0, 1e-300])),
     "grid": (GRID, "scott", "freedman_diaconis", cmfast.Grid([0.5], [1e-300]), cmfast.Grid([-1e300, 0], [0.5, 1e300])),
     "directory": (None, "."),
-    "path": ("cells.npz", "other.npz", "cells.json"),
+    "path": ("cells.npz", "other.npz", "cells.json", "page.html"),
     "data": (Made(lambda make: _cells(make).to_bytes()), Made(lambda make: bytearray(_grid(make).to_bytes()))),
     "text": (Made(lambda make: _cells(make).to_json()), Made(lambda make: _grid(make).to_json().encode())),
     "cells": (Made(_cells),),

@@ -16,6 +16,8 @@ TRUTHS = frozenset(
 GUESSES = frozenset(
     ("y_pred", "y_hat", "pred", "preds", "prediction", "predictions", "predicted", "guess", "predicted_label")
 )
+UNNAMED = "Unnamed: 0"  # as pandas calls the first column of a file if its header has no name for it
+MATRIX_NAMES = ("M", "A", "B")
 _FRAMES = {"pandas": {"DataFrame"}, "polars": {"DataFrame", "LazyFrame"}, "pyarrow": {"Table", "RecordBatch"}}
 
 
@@ -136,6 +138,7 @@ def frame_to_array(name: str, x: Any) -> Any:
         return x
     _class_order.check_class_order(name, x.index, x.columns)
     _refuse_label_columns(name, x.columns, x.index)
+    _refuse_column_of_names(name, x)
     dtypes = {getattr(dtype, "numpy_dtype", dtype) for dtype in x.dtypes}
     if not dtypes or not all(isinstance(dtype, np.dtype) and dtype.kind in "biuf" for dtype in dtypes):
         return x
@@ -154,6 +157,19 @@ def fill_integer_gaps(x: Any) -> Any:
     if pa is not None and isinstance(x, pa.Array | pa.ChunkedArray):
         return x.cast(pa.float64(), safe=False) if pa.types.is_integer(x.type) and x.null_count else x
     return x
+
+
+def _refuse_column_of_names(name: str, x: Any) -> None:
+    """Raise TypeError for a matrix of pandas with the names of its rows in a column, as a file is read by default."""
+    kinds = [getattr(dtype, "kind", "O") for dtype in x.dtypes]
+    text = [column for column, kind in zip(x.columns, kinds, strict=True) if kind not in "biufc"]
+    is_read_back = bool(kinds) and x.columns[0] == UNNAMED
+    if name not in MATRIX_NAMES or len(kinds) < 2 or not (is_read_back or len(text) == 1):
+        return
+    column = UNNAMED if is_read_back else text[0]
+    cure = f"{name}.set_index({column!r}) takes it for these, as pandas.read_csv(path, index_col=0) does"
+    msg = f"{name} must be values of one type, got {column!r}, a column with the names of the rows; {cure}"
+    raise TypeError(msg)
 
 
 def _refuse_label_columns(name: str, columns: Any, index: Any = ()) -> None:

@@ -13,6 +13,7 @@ from cmfast.kernels.loading import load
 _BLOCK = 1 << 20  # bytes of the array converted to Python objects at a time
 _LEAST_HASHED = 1 << 15  # texts from which a kernel encodes them; a dict needs no compiled code
 _HASHED_TEXTS = 1 << 14  # texts of any length joined at a time
+MISSING = " missing (first: "  # in all messages about missing values
 _MOST_AXES = 64  # NumPy's limit; also stops at a list that contains itself
 
 
@@ -225,9 +226,11 @@ def _convert_integers(name: str, x: np.ndarray, kinds: set[type]) -> np.ndarray:
 
 
 def _suggest_attribute(name: str, kinds: set[type]) -> str:
-    """Return advice for objects that hold a matrix (use ``.matrix``), or for dates; "" for others."""
+    """Return advice for objects that hold a matrix (use ``.matrix``), for models, or for dates; "" for others."""
     if all(issubclass(kind, date) for kind in kinds):
         return f"; give dates as text: list(map(str, {name}))"
+    if len(kinds) == 1 and all(hasattr(kind, "predict") for kind in kinds):
+        return "; give what it predicts, as model.predict(X)"
     if len(kinds) > 1 or not all(hasattr(kind, "matrix") for kind in kinds):
         return ""
     return f"; give {name}.matrix"
@@ -264,7 +267,7 @@ def refuse_missing(name: str, number: int, index: Iterable[Any], value: object) 
 
 def describe_missing(number: int, index: Iterable[Any], value: object) -> str:
     """Return how many values are missing and the index of the first, for messages."""
-    return f"{number} missing (first: {value} at {format_index(index)})"
+    return f"{number}{MISSING}{value} at {format_index(index)})"
 
 
 def format_index(index: Iterable[Any]) -> str:

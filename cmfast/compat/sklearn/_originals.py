@@ -8,9 +8,13 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 import numpy as np
-from sklearn import __version__, get_config
-from sklearn.metrics import _classification, _ranking
-from sklearn.utils._param_validation import validate_params
+
+from cmfast._core.libraries import explain_absence
+
+with explain_absence("sklearn", "scikit-learn"):
+    from sklearn import __version__, get_config
+    from sklearn.metrics import _classification, _ranking
+    from sklearn.utils._param_validation import validate_params
 
 if tuple(map(int, __version__.split(".")[:2])) < (1, 9):
     msg = f"cmfast.compat.sklearn has the functions of scikit-learn 1.9 and needs it or a later one, got {__version__}"
