@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import repeat
 from typing import Any, cast
 
 import numpy as np
@@ -51,9 +52,9 @@ def format_table(
 ) -> Iterator[str]:
     """Yield the title with column heads, if any, then a line per row with its name; `width` may differ by column."""
     first = max(map(len, (title, *rows)))
-    widths = [width] * len(heads) if isinstance(width, int) else width
+    widths = repeat(width) if isinstance(width, int) else width  # rows may have more cells than heads
     for name, cells in ((title, heads), *rows.items()):
-        texts = (cell.rjust(n) for cell, n in zip(cells, widths, strict=True)) if cells else ()
+        texts = (cell.rjust(n) for cell, n in zip(cells, widths, strict=False)) if cells else ()
         yield name.ljust(first) + "".join(texts) if cells else name
 
 
