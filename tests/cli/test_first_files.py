@@ -77,7 +77,7 @@ def test_a_mistyped_column_gets_a_proposal(run):
     said = "has no column {!r} (has: label, new, site); did you mean {!r}?"
     assert_exits_with_error(run("metrics", "t.csv", "--pred", "new", "--by", "sites"), said.format("sites", "site"))
     Path("report.html").write_text("mine")
-    for option, wrong, right in (("--true", "lable", "label"), ("--pred", "nwe", "new"), ("--by", "stie", "site")):
+    for option, wrong, right in (("--true", "labl", "label"), ("--pred", "news", "new"), ("--by", "sites", "site")):
         given = {"--true": "label", "--pred": "new"} | {option: wrong}
         words = [word for pair in given.items() for word in pair]
         assert_exits_with_error(run("report", "t.csv", *words), said.format(wrong, right))
