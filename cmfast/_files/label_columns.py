@@ -5,7 +5,7 @@ from cmfast._files.output import FileError
 from cmfast._files.stores import Source
 
 TRUE_NAMES = ("y_true", "true", "truth", "label", "labels", "target", "actual", "y")
-TEXTS = (".csv", ".tsv", ".txt")
+TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
 PRED_NAMES = ("y_pred", "pred", "predicted", "prediction", "predictions", "y_hat")
 
 Wanted = tuple[str | None, ...]  # names or numbers of columns: truth, prediction, optional groups
@@ -103,7 +103,7 @@ def _missing_column(path: Source, names: list[str], wanted: str) -> FileError:
     """
     cure = "; give one of them" if len(_split_names(names, wanted)) > 1 else ""
     near = validate.suggest_name(wanted, names)
-    if not near and not cure and path.suffix.lower() in TEXTS:
+    if not near and not cure and path.suffix.lower() in TEXT_SUFFIXES:
         near = "; if its first line names no columns, give --no-header and numbers, from 0"
     return FileError(path, f"has no column {wanted!r}{cure} (has: {', '.join(names)}){near}")
 

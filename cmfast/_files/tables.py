@@ -17,13 +17,14 @@ import numpy as np
 
 from cmfast._files.arrow_ipc import read_batch_heads
 from cmfast._files.csv_values import NO_LABEL, is_count, is_integer
-from cmfast._files.label_columns import PRED_NAMES, TEXTS, TRUE_NAMES, Wanted, choose_columns
+from cmfast._files.label_columns import PRED_NAMES, TEXT_SUFFIXES, TRUE_NAMES, Wanted, choose_columns
 from cmfast._files.output import FileError, describe_os_error
 from cmfast._files.stores import RangedFile, Source, Url
 
 TABLE_BLOCK_ROWS = 1 << 18  # table rows per block
 LEAST_SORTED_SPAN = 1 << 16  # range from which unique integers are found by sorting instead of a lookup table
 PARQUET_BUFFER = 1 << 20  # bytes of a column read at a time; a row group may be the whole file
+TEXTS = TEXT_SUFFIXES
 DELIMITERS = ",;\t"
 MOST_LINE_BYTES = 1 << 26  # of text
 MOST_FIRST_LINE = 1 << 20  # bytes of the first line that tell the delimiter

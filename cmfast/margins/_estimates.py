@@ -178,7 +178,7 @@ def estimate(raked: Any, records: RakedRecords | GroupedRecords, values: Any, op
         _warn_of_few_units(
             calibration.count_units(units), calibration.rank, "records" if clusters is None else "clusters"
         )
-    settings = {"method": "linearization", "confidence_level": level, "n_resamples": 0}
+    settings: dict[str, Any] = {"method": "linearization", "confidence_level": level, "n_resamples": 0}
     named = [axis_names.name_axes(x, {}, name, settings) for name, x in zip(wanted, found, strict=True)]
     return named[0] if one else Intervals(dict(zip(wanted, named, strict=True)), **settings)
 

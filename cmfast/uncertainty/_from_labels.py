@@ -155,7 +155,8 @@ def _name_entries(found: Any, axes: axis_names.Axes, metric: object = None, keys
     `keys` are the names of what the groups are made of.
     """
     if isinstance(found, Intervals | PosteriorsByMetric):
-        return replace(found, _found={name: _name_entries(one, axes, name, keys) for name, one in found.items()})
+        several: Any = found
+        return replace(several, _found={name: _name_entries(one, axes, name, keys) for name, one in found.items()})
     if not isinstance(found, Interval | Posterior):
         return found
     of = metric if isinstance(metric, str) else ""
