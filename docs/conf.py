@@ -38,6 +38,7 @@ myst_heading_anchors = 3
 
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
+copybutton_line_continuation_character = "\\"
 copybutton_selector = "div:not(.printed) > div.highlight > pre"
 
 autosummary_generate = True

@@ -273,13 +273,13 @@ What to learn from it:
 - **The permutation test keeps its size** if the two models are exchangeable, for any number of samples that differ,
   rare classes, clusters, 2 to 100 classes, and after Holm's correction: of {n_sizes} sizes, {n_above} are above
   {alpha:.0%} plus two standard errors, and the largest is {largest:.1%}. With fewer than six samples that differ it
-  never calls one higher, because no outcome has a p below {alpha:.0%}; `compare` warns about that. - **The interval
-  does not keep it.** With p from the interval (`test="interval"`, the last column of the tables), equal models are
-  called different in up to {worst_interval:.0%} of cases, mostly if few samples differ, a class is rare, or clusters
-  are few. So p comes from the permutation test, which decides if the two disagree. - **Exchangeable means more than
-  equal.** Two models may have the same accuracy, but errors in different classes or clusters. Swapping their
-  predictions mixes these errors, so the test guarantees nothing. The table of unlike models shows its size there: up
-  to {largest_unlike:.1%}.
+  never calls one higher, because no outcome has a p below {alpha:.0%}; `compare` warns about that.
+- **The interval does not keep it.** With p from the interval (`test="interval"`, the last column of the tables), equal
+  models are called different in up to {worst_interval:.0%} of cases, mostly if few samples differ, a class is rare, or
+  clusters are few. So p comes from the permutation test, which decides if the two disagree.
+- **Exchangeable means more than equal.** Two models may have the same accuracy, but errors in different classes or
+  clusters. Swapping their predictions mixes these errors, so the test guarantees nothing. The table of unlike models
+  shows its size there: up to {largest_unlike:.1%}.
 
 ## Few samples that differ
 

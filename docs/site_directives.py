@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import page_commands
 from docutils import nodes
 from docutils.parsers.rst import directives
 from docutils.statemachine import StringList
@@ -107,6 +108,15 @@ def draw_figures(app: Sphinx, document: nodes.document) -> None:
         block[:] = [nodes.Text(block.rawsource)]
     if not any(".plot(" in block.astext() for block in blocks):
         return
+    text = Path(app.env.doc2path(page)).read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        for _ in page_commands.run_commands(text):  # they write files that the examples read
+            pass
+        _draw(page, blocks)
+
+
+def _draw(page: str, blocks: list[nodes.literal_block]) -> None:
+    """Run the examples of a page in order, and put each figure below the block that draws it."""
     from matplotlib import pyplot as plt  # noqa: TID251
 
     plt.close("all")

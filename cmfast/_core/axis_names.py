@@ -1,5 +1,6 @@
 """Give results the names of the entries along their axes: the classes, and the groups, of counts that know them."""
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, TypeVar
 
@@ -11,6 +12,8 @@ R = TypeVar("R", bound=tuple[Any, ...])
 Axes = dict[str, tuple[Any, ...]]
 PLAIN = (np.ndarray, list, tuple)  # types without names
 METRIC, ENTRY = "metric", "entry"  # keys of the texts that name the result and the entry of a row
+COLUMNS = (METRIC, ENTRY, "index", "estimate", "low", "high", "mean", "standard_deviation")  # of tables of results
+GROUP = "group"  # the axis of groups, whose labels are tuples if there are several keys
 
 
 def get_axes_of_counts(M: Any) -> Axes:
@@ -35,15 +38,17 @@ def _get_axes_of_table(M: Any) -> Axes:
     return {"row": rows, "column": columns}
 
 
-def name_axes(result: R, axes: Axes, metric: str = "") -> R:
-    """Return the named tuple `result` with `axes`, the names along its axes, and its metric; itself without either.
+def name_axes(result: R, axes: Axes, metric: str = "", settings: Mapping[str, Any] | None = None) -> R:
+    """Return the named tuple `result` with `axes`, the names along its axes, and its metric; itself without any.
 
-    The class of the copy differs in this alone, so that named tuples keep their fields.
+    `settings` tell how it was computed, such as its method; those that it has already are kept. The class of the copy
+    differs in this alone, so that named tuples keep their fields.
     """
-    if not axes and not metric:
+    known = get_settings(result) | dict(settings or {})
+    if not axes and not metric and not settings:
         return result
     named: Any = _make_named_class(type(result))(*result)
-    named._axes, named._metric = axes, metric
+    named._axes, named._metric, named._settings = axes, metric, known
     return named  # type: ignore[no-any-return]
 
 
@@ -59,12 +64,28 @@ def get_metric(result: object) -> str:
     return metric
 
 
+def get_settings(result: object) -> dict[str, Any]:
+    """Return how a result was computed, as :func:`name_axes` was given it; {} without."""
+    settings: dict[str, Any] = getattr(result, "_settings", {})
+    return settings
+
+
+def get_columns(result: Any) -> tuple[str, ...]:
+    """Return the names of the columns for the axes of a result; groups have a column for each key, if keys are known.
+
+    Groups have one column "group" if a key has the name of another column.
+    """
+    axes, keys = tuple(get_axes(result)), get_settings(result).get("group_names", ())
+    others = {*axes[1:], *COLUMNS, *type(result)._fields}
+    return (*keys, *axes[1:]) if keys and axes[:1] == (GROUP,) and others.isdisjoint(keys) else axes
+
+
 @cache
 def _make_named_class(cls: type) -> type:
     """Return the subclass of a named tuple whose instances hold names."""
 
     def __reduce__(self: Any) -> tuple[Any, ...]:  # noqa: N807
-        return name_axes, (cls(*self), get_axes(self), get_metric(self))
+        return name_axes, (cls(*self), get_axes(self), get_metric(self), get_settings(self))
 
     return type(cls.__name__, (cls,), {"__module__": cls.__module__, "__doc__": cls.__doc__, "__reduce__": __reduce__})
 
@@ -74,7 +95,14 @@ def name_entry(axes: Axes, index: tuple[int, ...]) -> dict[str, Any]:
     return {axis: names[k] for (axis, names), k in zip(axes.items(), index, strict=False)}
 
 
-def name_row(axes: Axes, index: tuple[int, ...]) -> dict[str, Any]:
-    """Return the names of an entry by axis, all of them as one text, and its index as text."""
+def name_row(axes: Axes, index: tuple[int, ...], columns: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Return the names of an entry by axis, all of them as one text, and its index as text.
+
+    `columns` has a column for each key of the groups, if they have several names, as of :func:`get_columns`.
+    """
     names, numbers = name_entry(axes, index), ",".join(map(str, index))
+    if columns and columns != tuple(axes):
+        keys = columns[: len(columns) - len(axes) + 1]
+        group = names.pop(GROUP)
+        names = dict(zip(keys, (group,) if len(keys) == 1 else group, strict=True)) | names
     return names | {ENTRY: ", ".join(map(str, names.values())) or numbers, "index": numbers}

@@ -11,7 +11,9 @@ MOST_INTEGER_DIGITS = 600  # longest text parsed as an integer; Python always ac
 TRUTHS = {"true": True, "false": False}
 GAPS = frozenset(("#N/A", "#NA", "-NaN", "-nan", "<NA>", "N/A", "NA", "NULL", "NaN", "NaT", "n/a", "nan", "null"))
 GAPS_OF_NUMBERS = GAPS | {"None"}  # in text columns "None" is more often a class than a missing value
+NO_LABEL = "which is no class label; give a column of labels (argmax makes labels of probabilities)"
 _NUMBER = re.compile(r"[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|inf(?:inity)?)", re.ASCII | re.IGNORECASE)
+_DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+", re.ASCII)
 
 Lines = Mapping[str, int]  # text -> line of its first occurrence
 
@@ -19,6 +21,20 @@ Lines = Mapping[str, int]  # text -> line of its first occurrence
 def is_integer(text: str) -> bool:
     """Whether `text` is a decimal integer."""
     return text.isascii() and text.removeprefix("-").isdecimal()
+
+
+def is_number(text: str) -> bool:
+    """Whether a text is a number."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def is_count(text: str) -> bool:
+    """Whether a text is a number of at least 0."""
+    return is_number(text) and float(text) >= 0
 
 
 def parse_labels(path: Source, y_true: Lines, y_pred: Lines) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -116,7 +132,7 @@ def _parse_class_id(path: Source, text: str, line: int) -> int:
     """Parse a class id; raise FileError if it is not whole."""
     value = TRUTHS[text.lower()] if _is_truth(text) else _parse_number(text)
     if isinstance(value, float):
-        raise FileError(path, f"line {line} holds {text}, which is no class label")
+        raise FileError(path, f"line {line} holds {text}, {NO_LABEL}")
     return int(value)
 
 
@@ -139,5 +155,9 @@ def _check_texts(path: Source, y_true: Lines, y_pred: Lines, kinds: list[str]) -
             other = written.setdefault(value, text)
             if other != text:
                 raise FileError(path, f"{differ}, and {other} and {text} would be two classes; write them alike")
+    commas = {text: line for one in (y_true, y_pred) for text, line in one.items() if _DECIMAL_COMMA.fullmatch(text)}
+    if commas and "integers" in kinds:
+        text, line = next(iter(commas.items()))
+        raise FileError(path, f"line {line} holds {text}, a number with a decimal comma, {NO_LABEL}")
     if not set(y_true) & set(y_pred):
         raise FileError(path, f"{differ}, and no label is in both")

@@ -1,9 +1,11 @@
 """Choose the columns of truth, prediction and groups of a table: as named, by a usual name, or the only ones left."""
 
+from cmfast._core import validate
 from cmfast._files.output import FileError
 from cmfast._files.stores import Source
 
 TRUE_NAMES = ("y_true", "true", "truth", "label", "labels", "target", "actual", "y")
+TEXT_SUFFIXES = (".csv", ".tsv", ".txt")
 PRED_NAMES = ("y_pred", "pred", "predicted", "prediction", "predictions", "y_hat")
 
 Wanted = tuple[str | None, ...]  # names or numbers of columns: truth, prediction, optional groups
@@ -91,8 +93,19 @@ def _parse_column(path: Source, names: list[str], wanted: str) -> int:
         return find_column(path, names, wanted)
     if wanted.isdecimal() and len(wanted) < 10 and int(wanted) < len(names):
         return int(wanted)
+    raise _missing_column(path, names, wanted)
+
+
+def _missing_column(path: Source, names: list[str], wanted: str) -> FileError:
+    """Return the error for a column that a table lacks: the columns that it has, and a name nearby.
+
+    If no name is near, the first line of a text may be data: it then has numbers for columns.
+    """
     cure = "; give one of them" if len(_split_names(names, wanted)) > 1 else ""
-    raise FileError(path, f"has no column {wanted!r}{cure} (has: {', '.join(names)})")
+    near = validate.suggest_name(wanted, names)
+    if not near and not cure and path.suffix.lower() in TEXT_SUFFIXES:
+        near = "; if its first line names no columns, give --no-header and numbers, from 0"
+    return FileError(path, f"has no column {wanted!r}{cure} (has: {', '.join(names)}){near}")
 
 
 def _split_names(names: list[str], wanted: str) -> list[str]:
@@ -104,7 +117,8 @@ def _split_names(names: list[str], wanted: str) -> list[str]:
 def find_column(path: Source, names: list[str], wanted: str) -> int:
     """Return the position of the column `wanted`; raise FileError if no column, or several, have this name."""
     if wanted not in names:
-        raise FileError(path, f"has no column {wanted!r} (has: {', '.join(names)})")
+        near = validate.suggest_name(wanted, names)
+        raise FileError(path, f"has no column {wanted!r} (has: {', '.join(names)}){near}")
     if names.count(wanted) > 1:
         raise FileError(path, f"has {names.count(wanted)} columns named {wanted!r}; give their numbers, from 0")
     return names.index(wanted)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from cmfast._files import label_columns, points, tables
+from cmfast._files.csv_values import is_count, is_number
 from cmfast._files.output import FileError
 from cmfast._files.scratch import Scratch
 
@@ -54,33 +55,49 @@ def is_square_table(path: Path) -> bool:
     lines = tables.csv_lines(path)
     first = next(lines)[1]
     C = len(first)
-    if C < 2 or isqrt(C) ** 2 == C or not all(map(_is_count, first)):
+    if C < 2 or isqrt(C) ** 2 == C or not all(map(is_count, first)):
         return False
     rows = [row for _, row, _ in islice(lines, C)]
-    return len(rows) == C - 1 and all(_is_count(text) for row in rows for text in row)
+    return len(rows) == C - 1 and all(is_count(text) for row in rows for text in row)
 
 
 def is_counted_table(path: Path) -> bool:
-    """Whether the first line of a csv file is that of :func:`read_counted_table`."""
+    """Whether a csv file holds a matrix with labels, as :func:`read_counted_table` reads it."""
     with path.open("rb") as file:
-        return file.readline(len(TRUE_BY_PREDICTED) + 8).strip(b'\xef\xbb\xbf"').startswith(TRUE_BY_PREDICTED.encode())
+        start = file.readline(len(TRUE_BY_PREDICTED) + 8).strip(b'\xef\xbb\xbf"')
+    if start.startswith(TRUE_BY_PREDICTED.encode()):
+        return True
+    try:
+        return tables.is_labelled_matrix(path)
+    except FileError:  # the reader of tables refuses the file with the same message
+        return False
 
 
 def read_counted_table(path: Path) -> tuple[list[str], np.ndarray] | None:
-    """Return labels and matrix of a csv file that ``cmfast confusion`` wrote; None for any other file.
+    """Return labels and matrix of a csv file that ``cmfast confusion`` or pandas wrote; None for any other file.
 
     It has a row per true class and a column per predicted class, after a first column of the true labels.
     """
     lines = tables.csv_lines(path)
     mark, *names = next(lines)[1] or [""]
-    if mark != TRUE_BY_PREDICTED:
+    if mark != TRUE_BY_PREDICTED and not tables.is_labelled_matrix(path):
         return None
     rows = [(line, row) for line, row, _ in lines]
     if [row[0] for _, row in rows] != names:
         raise FileError(path, "has other classes in its rows than in its columns, or another order")
     if not names:
         raise FileError(path, "holds no cells")
-    return names, _parse_rows(path, [(line, row[1:]) for line, row in rows])
+    M = _parse_rows(path, [(line, row[1:]) for line, row in rows])
+    if mark != TRUE_BY_PREDICTED and _has_totals(M):
+        raise FileError(path, f"has sums in its last row and column, {names[-1]!r}; remove them")
+    return names, M
+
+
+def _has_totals(M: np.ndarray) -> bool:
+    """Whether the last row and the last column of a matrix are the sums of all others, as with pandas' margins."""
+    inner = M[:-1, :-1]
+    sums = np.array_equal(M[-1, :-1], inner.sum(0)) and np.array_equal(M[:-1, -1], inner.sum(1))
+    return bool(sums and M[-1, -1] == inner.sum() and inner.any())
 
 
 def _collect_blocks(blocks: Iterator[np.ndarray]) -> np.ndarray:
@@ -171,7 +188,7 @@ def _read_text_blocks(path: Path, cells: list[str] | None, tick: Tick) -> Iterat
     first = next(lines)
     names = [name.strip() for name in first[1]]
     places = [label_columns.find_column(path, names, name) for name in cells] if cells else list(range(len(names)))
-    if cells is None and all(map(_is_number, names)):
+    if cells is None and all(map(is_number, names)):
         lines = chain([first], lines)
     done = 0
     while rows := list(islice(lines, MATRIX_BLOCK_ROWS)):
@@ -190,19 +207,5 @@ def _parse_rows(path: Path, rows: list[tuple[int, list[str]]]) -> np.ndarray:
             return texts.astype(kind)
         except (ValueError, OverflowError):
             continue
-    line, cell = next((line, cell) for line, row in rows for cell in row if not _is_number(cell))
+    line, cell = next((line, cell) for line, row in rows for cell in row if not is_number(cell))
     raise FileError(path, f"line {line} holds {cell!r}, which is no number")
-
-
-def _is_count(text: str) -> bool:
-    """Whether a text is a number of at least 0."""
-    return _is_number(text) and float(text) >= 0
-
-
-def _is_number(text: str) -> bool:
-    """Whether a text is a number."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

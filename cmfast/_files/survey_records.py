@@ -48,7 +48,7 @@ def read_records(
     """
     suffix = path.suffix.lower()
     if suffix not in {*tables.TEXTS, *TABLES}:
-        raise FileError(path, f"unknown kind of file {suffix!r} (known: csv, tsv, txt, parquet, arrow, feather)")
+        raise tables.unknown_kind(path, "csv, tsv, txt, parquet, arrow, feather")
     columns = list(dict.fromkeys(column for target in known.targets for column in target.columns))
     numbers_of = [*(target.of for target in known.targets if target.of), *more]
     wanted = WantedColumns(columns, list(dict.fromkeys(numbers_of)), weight)

@@ -154,7 +154,7 @@ def _read_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
                 line += 1
                 yield line, ["" if cell is None or cell != cell else str(cell) for cell in row]  # noqa: PLR0124
     else:
-        raise FileError(path, f"unknown kind of file {suffix!r} (known: csv, tsv, txt, parquet, arrow, feather)")
+        raise tables.unknown_kind(path, "csv, tsv, txt, parquet, arrow, feather")
 
 
 def collect_areas(target: Target, key: Key, areas: list[str]) -> np.ndarray:

@@ -1,5 +1,6 @@
 """Read label tables block by block: npy as a memory map, csv by the standard library, Parquet and Arrow by pyarrow."""
 
+import codecs
 import csv
 import math
 import stat
@@ -15,19 +16,21 @@ from typing import Any, BinaryIO, NamedTuple
 import numpy as np
 
 from cmfast._files.arrow_ipc import read_batch_heads
-from cmfast._files.csv_values import is_integer
-from cmfast._files.label_columns import PRED_NAMES, TRUE_NAMES, Wanted, choose_columns
+from cmfast._files.csv_values import NO_LABEL, is_count, is_integer
+from cmfast._files.label_columns import PRED_NAMES, TEXT_SUFFIXES, TRUE_NAMES, Wanted, choose_columns
 from cmfast._files.output import FileError, describe_os_error
 from cmfast._files.stores import RangedFile, Source, Url
 
 TABLE_BLOCK_ROWS = 1 << 18  # table rows per block
 LEAST_SORTED_SPAN = 1 << 16  # range from which unique integers are found by sorting instead of a lookup table
 PARQUET_BUFFER = 1 << 20  # bytes of a column read at a time; a row group may be the whole file
-TEXTS = (".csv", ".tsv", ".txt")
+TEXTS = TEXT_SUFFIXES
 DELIMITERS = ",;\t"
 MOST_LINE_BYTES = 1 << 26  # of text
 MOST_FIRST_LINE = 1 << 20  # bytes of the first line that tell the delimiter
 PARQUET = (".parquet", ".pq")
+SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
+KNOWN = "npy, csv, tsv, txt, parquet, arrow, feather"  # kinds of files that hold labels
 IPC = (".arrow", ".feather", ".ipc")
 MATRIX_BLOCK_BYTES = 32 << 20  # per block: enough work for every thread, small enough to show progress
 
@@ -163,7 +166,7 @@ def iter_columns(path: Source, wanted: Wanted, *, header: bool | None, tick: Tic
     elif suffix in TEXTS:
         blocks = _csv_columns(path, wanted, header, tick)
     else:
-        raise FileError(path, f"unknown kind of file {suffix!r} (known: npy, csv, tsv, txt, parquet, arrow, feather)")
+        raise unknown_kind(path, KNOWN)
     return (unify_kinds(path, block) for block in blocks)
 
 
@@ -220,7 +223,7 @@ def encode_column(path: Source, values: np.ndarray, start: int) -> Column:
             whole = np.isfinite(values) & (values == np.rint(values)) & (np.abs(values) < 2.0**53)
         if not whole.all():
             k = int(np.argmin(whole))
-            raise FileError(path, f"row {start + k} holds {values[k]}, which is no class label")
+            raise FileError(path, f"row {start + k} holds {values[k]}, {NO_LABEL}")
         values = values.astype(np.int64)
     if values.dtype.kind not in "biu":
         raise FileError(path, f"labels must be integers or strings, not {values.dtype}")
@@ -275,8 +278,27 @@ def _read_csv_names(path: Path, first: list[str], wanted: Wanted, header: bool |
     if len(first) < 2:
         between = "tabs" if _delimiter(path) == "\t" else "commas, semicolons or tabs"
         raise FileError(path, f"needs two columns separated by {between}, but its first line has {len(first)}")
+    if header is None and None in wanted[:2] and is_labelled_matrix(path):
+        said = "is a matrix with labels, which cmfast metrics, normalize and merge read"
+        raise FileError(path, f"{said}; to take its columns for labels give --header")
     named = _has_header(path, first, wanted, _delimiter(path)) if header is None else header
     return named, [name.strip() for name in first] if named else [str(k) for k in range(len(first))]
+
+
+def is_labelled_matrix(path: Path) -> bool:
+    """Whether the first column of a csv file repeats its first line, and all other cells are numbers from 0.
+
+    So pandas writes a matrix with the labels as its index, under any name or none. Lines are read while they agree.
+    """
+    lines = csv_lines(path)
+    names = next(lines)[1][1:]
+    if len(names) < 2 or len(set(names)) < len(names) or not all(names):
+        return False
+    k = 0
+    for k, (_, row, _) in enumerate(lines, 1):
+        if k > len(names) or row[0] != names[k - 1] or not all(map(is_count, row[1:])):
+            return False
+    return k == len(names)
 
 
 def read_column_names(path: Source, wanted: Wanted, *, header: bool | None) -> list[str]:
@@ -294,7 +316,15 @@ def read_column_names(path: Source, wanted: Wanted, *, header: bool | None) -> l
     if suffix in TEXTS and isinstance(path, Path):
         _, first, _ = next(csv_lines(path))
         return _read_csv_names(path, first, wanted, header)[1]
-    raise FileError(path, f"unknown kind of file {suffix!r} (known: npy, csv, tsv, txt, parquet, arrow, feather)")
+    raise unknown_kind(path, KNOWN)
+
+
+def unknown_kind(path: Source, known: str) -> FileError:
+    """Return the error for a file of another kind than the `known` ones, which its suffix tells."""
+    suffix = path.suffix.lower()
+    if suffix in SPREADSHEETS:
+        return FileError(path, f'unknown kind of file {suffix!r}; save the sheet as csv (in Excel as "CSV UTF-8")')
+    return FileError(path, f"unknown kind of file {suffix!r} (known: {known})")
 
 
 def csv_lines(path: Path) -> Iterator[tuple[int, list[str], int]]:
@@ -324,11 +354,18 @@ def _read_rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str], int
             for row in reader:
                 yield reader.line_num, row, raw.tell()
     except UnicodeDecodeError as error:
-        raise FileError(path, "is no UTF-8 text") from error
+        raise FileError(path, f"is no UTF-8 text; {_explain_encoding(path)}") from error
     except csv.Error as error:
         raise FileError(path, f"line {reader.line_num}: {error}") from error
     except OSError as error:
         raise FileError(path, describe_os_error(error)) from error
+
+
+def _explain_encoding(path: Path) -> str:
+    """Return how to save a text that is not UTF-8 as UTF-8, which the byte order mark of UTF-16 tells."""
+    with path.open("rb") as file:
+        encoding = "utf-16" if file.read(2) in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE) else "latin1"
+    return f'save it in Excel as "CSV UTF-8", or convert it by iconv -f {encoding} -t utf-8'
 
 
 def _decode_lines(path: Path, raw: BinaryIO) -> Iterator[str]:

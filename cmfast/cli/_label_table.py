@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast._files import csv_values, tables
-from cmfast._files.label_columns import choose_models
+from cmfast._files.label_columns import choose_columns, choose_models
 from cmfast._files.output import FileError
 from cmfast.cli._calls import tick
 from cmfast.cli._labels import collect_texts, encode_labels
@@ -36,6 +36,12 @@ def complete_columns(args: argparse.Namespace, n_models: int) -> None:
     if args.true is None or len(args.pred) < n_models or any("," in name for name in args.pred):
         names = tables.read_column_names(args.input, (args.true, *args.pred), header=args.header)
         args.true, *args.pred = choose_models(args.input, names, args.true, args.pred, n_models)
+
+
+def check_columns(args: argparse.Namespace, labels: Sequence[str], others: Sequence[str]) -> None:
+    """Raise FileError if the table lacks one of the columns, before any row is read."""
+    wanted = (*labels, *others)
+    choose_columns(args.input, tables.read_column_names(args.input, wanted, header=args.header), wanted)
 
 
 def read_columns(args: argparse.Namespace, labels: Sequence[str], others: Sequence[str]) -> LabelTable:

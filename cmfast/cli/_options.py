@@ -130,7 +130,8 @@ def parse_metric_names(given: list[str]) -> list[str]:
         if _catalogue.find_form(name) is None:
             near = _catalogue.suggest_names(name)
             other = f"did you mean {near[0]!r}?" if near else "there is accuracy, f1_macro, mcc, ..."
-            other = OF_SCORES.get(name.lower(), other)
+            if (call := OF_SCORES.get(name.lower())) is not None:
+                misuse(f"--only: {name} is a metric of scores, and no command reads scores for it; in Python {call}")
             misuse(f"--only: there is no metric {name!r}; {other}")
     if not names:
         misuse("--only: give the names of metrics")

@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import repeat
 from typing import Any, cast
 
 import numpy as np
@@ -47,9 +48,16 @@ def format_matrix(M: np.ndarray, labels: list[str]) -> Iterator[str]:
 
 
 def format_table(
-    title: str, heads: Sequence[str], rows: Mapping[str, Sequence[str]], width: int = CELL
+    title: str, heads: Sequence[str], rows: Mapping[str, Sequence[str]], width: int | Sequence[int] = CELL
 ) -> Iterator[str]:
-    """Yield the title with column heads, if any, then a line per row with its name."""
+    """Yield the title with column heads, if any, then a line per row with its name; `width` may differ by column."""
     first = max(map(len, (title, *rows)))
+    widths = repeat(width) if isinstance(width, int) else width  # rows may have more cells than heads
     for name, cells in ((title, heads), *rows.items()):
-        yield name.ljust(first) + "".join(cell.rjust(width) for cell in cells) if cells else name
+        texts = (cell.rjust(n) for cell, n in zip(cells, widths, strict=False)) if cells else ()
+        yield name.ljust(first) + "".join(texts) if cells else name
+
+
+def fit_widths(heads: Sequence[str], rows: Mapping[str, Sequence[str]]) -> list[int]:
+    """Return the width of each column: its longest text and two spaces."""
+    return [max(map(len, column)) + 2 for column in zip(heads, *rows.values(), strict=True)]

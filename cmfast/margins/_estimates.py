@@ -178,12 +178,9 @@ def estimate(raked: Any, records: RakedRecords | GroupedRecords, values: Any, op
         _warn_of_few_units(
             calibration.count_units(units), calibration.rank, "records" if clusters is None else "clusters"
         )
-    named = [axis_names.name_axes(x, {}, name) for name, x in zip(wanted, found, strict=True)]
-    if one:
-        return named[0]
-    return Intervals(
-        dict(zip(wanted, named, strict=True)), method="linearization", confidence_level=level, n_resamples=0
-    )
+    settings: dict[str, Any] = {"method": "linearization", "confidence_level": level, "n_resamples": 0}
+    named = [axis_names.name_axes(x, {}, name, settings) for name, x in zip(wanted, found, strict=True)]
+    return named[0] if one else Intervals(dict(zip(wanted, named, strict=True)), **settings)
 
 
 def _warn_of_few_units(n_units: int, n_totals: int, what: str) -> None:

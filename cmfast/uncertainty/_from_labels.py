@@ -22,6 +22,7 @@ R = TypeVar("R")
 SIDES = ("y_true", "y_pred")
 PAIRED_SIDES = ("y_true", "y_a", "y_b")
 MAY_BE_NAMED = frozenset({*SIDES, *PAIRED_SIDES, "names", "name"})
+UNNAMED = ("groups",)  # the names of groups that have none
 NO_TABLES = (np.ndarray, list, tuple, PairedCounts, ConfusionCounts)  # the usual arguments
 
 
@@ -58,7 +59,8 @@ def accept_labels(function: Callable[..., R]) -> Callable[..., R]:
             options["pos_label"] = positive if _plan.is_binary(_plan.resolve_names(names)) else None
             if options.get("clusters") or options.get("strata") is not None:  # the groups are summed
                 axes.pop("group", None)
-            out: R = _name_entries(function(M, *given[1:], **options), axes, names)
+            keys = counts.group_names if axis_names.GROUP in axes and counts.group_names != UNNAMED else ()
+            out: R = _name_entries(function(M, *given[1:], **options), axes, names, keys)
             return out
         found_axes = axis_names.get_axes_of_counts(counts)
         found_axes = found_axes if "class" in found_axes else {}
@@ -176,12 +178,14 @@ def _are_names(value: object) -> bool:
     return all(isinstance(name, str) for name in several)
 
 
-def _name_entries(found: Any, axes: axis_names.Axes, metric: object = None) -> Any:
-    """Return intervals or posteriors, one or several, that know their metric and the class and group of each value."""
-    if isinstance(found, Intervals):
-        return replace(found, _found={name: _name_entries(one, axes) for name, one in found.items()})
-    if isinstance(found, PosteriorsByMetric):
-        return replace(found, _found={name: _name_entries(one, axes, name) for name, one in found.items()})
+def _name_entries(found: Any, axes: axis_names.Axes, metric: object = None, keys: tuple[str, ...] = ()) -> Any:
+    """Return intervals or posteriors, one or several, that know their metric and the class and group of each value.
+
+    `keys` are the names of what the groups are made of.
+    """
+    if isinstance(found, Intervals | PosteriorsByMetric):
+        several: Any = found
+        return replace(several, _found={name: _name_entries(one, axes, name, keys) for name, one in found.items()})
     if not isinstance(found, Interval | Posterior):
         return found
     of = metric if isinstance(metric, str) else ""
@@ -190,7 +194,8 @@ def _name_entries(found: Any, axes: axis_names.Axes, metric: object = None) -> A
     ndim = len(found[0].shape) - isinstance(found, Posterior)  # the last axis of a posterior are the draws
     *batch, _ = axes
     core = ((), ("class",), ("true", "predicted"))[ndim - len(batch)]  # of a metric, one per class, the cells
-    return axis_names.name_axes(found, {name: axes[name] for name in batch} | dict.fromkeys(core, axes["class"]), of)
+    named = {name: axes[name] for name in batch} | dict.fromkeys(core, axes["class"])
+    return axis_names.name_axes(found, named, of, {"group_names": keys} if keys else None)
 
 
 def _are_labels(first: Any, second: Any) -> bool:

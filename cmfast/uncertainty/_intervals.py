@@ -9,6 +9,7 @@ import numpy as np
 from cmfast._core import dispatch, failures, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import AreaMethod, Array, Ignored, IntervalMethod, Label, OnFailure, Undefined
+from cmfast._core.axis_names import name_axes
 from cmfast._core.lazy import accept_dask_arrays
 from cmfast._core.usual_options import explain_options
 from cmfast.metrics import _evaluate, _plan
@@ -281,7 +282,7 @@ def interval(
     >>> y = rng.integers(0, 2, (300, 4))
     >>> guess = np.where(rng.random((300, 4)) < 0.1, 1 - y, y)
     >>> uncertainty.interval(y, guess, "f1_samples", multilabel=True)
-    <Interval: estimate 0.857, low 0.823, high 0.883, standard_error 0.0151>
+    <Interval: f1_samples 0.857, low 0.823, high 0.883, standard_error 0.0151>
     """
     del ignore_index, multilabel, max_fpr, sample_weight  # read before this call
     validate.choice("of", of, OFS)
@@ -298,6 +299,8 @@ def interval(
     draws = {"n_resamples": n_resamples, "seed": int(generator.integers(2**63)) if n_resamples else 0}
     kind = IntervalKind(of, method, confidence_level, scheme, prior)
     found = _compute_intervals(M, wanted=wanted, kind=kind, clustered=clusters, strata=strata, draws=draws, **options)
+    settings = {"method": method, "confidence_level": confidence_level, "n_resamples": n_resamples}
+    found = [name_axes(one, {}, "", settings) for one in found]
     if of != "metrics" or (isinstance(names, str) and names not in GROUPS):
         return found[0]
     each = dict(zip(wanted, found, strict=True))

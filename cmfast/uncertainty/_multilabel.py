@@ -318,7 +318,8 @@ def compute_interval(y_true: Array, y_pred: Array, names: Any = None, **given_op
         parts = (exact[name], *ends, n_resamples - replicates.n)
         one = Interval(*(adapter(inner).send(np.asarray(part), inner)[()] for part in parts))
         axes: axis_names.Axes = {"class": labels} if labels is not None and is_per_label(form) else {}
-        found[name] = axis_names.name_axes(one, axes, name if isinstance(names, str) else "")
+        settings = {"method": method, "confidence_level": level, "n_resamples": n_resamples}
+        found[name] = axis_names.name_axes(one, axes, name, settings)
     if isinstance(names, str):
         return found[names]
     return Intervals(found, method=method, confidence_level=level, n_resamples=n_resamples)

@@ -1,5 +1,6 @@
 """Result types of intervals and posteriors of metrics."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -10,6 +11,8 @@ from cmfast._core.adapters import adapter
 from cmfast._core.libraries import load_pandas
 from cmfast._core.results_by_name import ResultsByName, draw_forest
 from cmfast._core.usual_options import explain_options_of_methods
+
+MOST_SHOWN_GROUPS = 6  # as many values as a repr shows
 
 
 @result_repr.add_repr
@@ -41,18 +44,38 @@ class Interval(NamedTuple):
 
     def _parts(self) -> dict[str, str]:
         """Return the parts that the repr shows, by name."""
-        names = ("estimate", "low", "high", "standard_error")
-        parts = {name: result_repr.format_values(getattr(self, name)) for name in names}
+        return self._named_parts(str)
+
+    def _named_parts(self, name: Callable[[object], str]) -> dict[str, str]:
+        """Return the parts, with the metric and the groups rendered by `name`."""
+        groups = {}
+        if (labels := self.axes.get(axis_names.GROUP)) is not None and len(labels) <= MOST_SHOWN_GROUPS:
+            keys = axis_names.get_settings(self).get("group_names", (axis_names.GROUP,))
+            texts = [name(label) if len(keys) == 1 else f"({', '.join(map(name, label))})" for label in labels]
+            groups = {", ".join(map(name, keys)): ", ".join(texts)}
+        metric = axis_names.get_metric(self)
+        parts = groups | {name(metric) if metric else "estimate": result_repr.format_values(self.estimate)}
+        parts |= {part: result_repr.format_values(getattr(self, part)) for part in ("low", "high", "standard_error")}
         if np.any(adapter(self.n_undefined).to_host(self.n_undefined)):
             parts["n_undefined"] = result_repr.format_values(self.n_undefined, ",")
         return parts
 
     def explain(self) -> str:
-        """Return a text with the estimate and the ends of the interval."""
+        """Return a text with the metric, the estimate, the level, the ends and the method of the interval."""
+        return self._explain(str)
+
+    def _explain(self, name: Callable[[object], str]) -> str:
+        """Return the text of `explain`, with the metric rendered by `name`."""
         estimate, low, high = (np.asarray(adapter(x).to_host(x), np.float64) for x in self[:3])
-        text = f"{estimate.size:,} intervals"
+        metric, settings = axis_names.get_metric(self), axis_names.get_settings(self)
+        level = f"{100 * settings['confidence_level']:g} %" if "confidence_level" in settings else ""
+        by = f" by {settings['method']}" if "method" in settings else ""
+        text = f"{name(metric)}: " if metric else ""
         if estimate.ndim == 0:
-            text = f"{float(estimate):.4g}, interval {float(low):.4g} to {float(high):.4g}"
+            level = f"{level} " if level else ""
+            text += f"{float(estimate):.4g}, {level}interval {float(low):.4g} to {float(high):.4g}{by}"
+        else:
+            text += f"{estimate.size:,} intervals" + (f", {level}{by}" if level else "")
         lost = int(np.max(adapter(self.n_undefined).to_host(self.n_undefined), initial=0))
         return f"{text}; undefined in up to {lost:,} resamples, which are left out" if lost else text
 
@@ -60,15 +83,24 @@ class Interval(NamedTuple):
         """Return a dict per value: its names, its index and the fields of its interval."""
         parts = [adapter(part).to_host(part) for part in self]
         return [
-            axis_names.name_row(self.axes, index)
+            axis_names.name_row(self.axes, index, axis_names.get_columns(self))
             | {key: part[index].item() for key, part in zip(self._fields, parts, strict=True)}
             for index in np.ndindex(parts[0].shape)
         ]
 
     def to_pandas(self) -> Any:
-        """Return a pandas DataFrame with a row per value, after its group and class where these are known."""
+        """Return a pandas DataFrame with a row per value, after its metric, group and class where these are known.
+
+        Groups have a column for each key. The method, the level and n_resamples, if known, are in its ``attrs``.
+        """
         pd = load_pandas()
-        return pd.DataFrame(self._rows(), columns=[*self.axes, "index", *self._fields])
+        metric = axis_names.get_metric(self)
+        rows = [{axis_names.METRIC: metric, **row} for row in self._rows()]
+        head = [axis_names.METRIC] if metric else []
+        index = [] if metric and not np.ndim(adapter(self.estimate).to_host(self.estimate)) else ["index"]
+        frame = pd.DataFrame(rows, columns=[*head, *axis_names.get_columns(self), *index, *self._fields])
+        frame.attrs |= {key: x for key, x in axis_names.get_settings(self).items() if key != "group_names"}
+        return frame
 
     def plot(self, *, ax: Any = None) -> Any:
         """Draw a forest plot with a row per value.
@@ -125,7 +157,7 @@ class Intervals(ResultsByName[Interval]):
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame with a row per value; method, level and n_resamples are in its ``attrs``."""
         pd = load_pandas()
-        axes = dict.fromkeys(axis for one in self.values() for axis in one.axes)
+        axes = dict.fromkeys(axis for one in self.values() for axis in axis_names.get_columns(one))
         frame = pd.DataFrame(self._rows(), columns=["metric", *axes, "index", *Interval._fields])
         frame.attrs |= {
             "method": self.method,
@@ -205,14 +237,15 @@ class Posterior(NamedTuple):
         mean, deviation = (np.asarray(adapter(x).to_host(x)) for x in (self.mean, self.standard_deviation))
         columns = {"estimate": mean, "standard_deviation": deviation, "low": low, "high": high}
         return [
-            axis_names.name_row(self.axes, index) | {name: x[index].item() for name, x in columns.items()}
+            axis_names.name_row(self.axes, index, axis_names.get_columns(self))
+            | {name: x[index].item() for name, x in columns.items()}
             for index in np.ndindex(mean.shape)
         ]
 
     def to_pandas(self) -> Any:
         """Return a DataFrame with a row per value: mean, standard deviation, and the middle 95 % of the draws."""
         pd = load_pandas()
-        columns = [*self.axes, "index", "mean", "standard_deviation", "low", "high"]
+        columns = [*axis_names.get_columns(self), "index", "mean", "standard_deviation", "low", "high"]
         return pd.DataFrame(self._rows()).rename(columns={"estimate": "mean"}).reindex(columns=columns)
 
     def plot(self, *, ax: Any = None) -> Any:

@@ -45,16 +45,69 @@ def test_intervals_of_groups_and_of_cells():
     assert table["group"][6:].tolist() == ["x", "y"]
     assert table["class"][6:].isna().all()
     summed = uncertainty.interval(G, "recall", clusters=True, method="normal").to_pandas()
-    assert list(summed)[:2] == ["class", "index"]
+    assert list(summed)[:3] == ["metric", "class", "index"]
     cells = uncertainty.interval(C, of="row", **FEW).to_pandas()
     assert list(zip(cells["true"], cells["predicted"], strict=True)) == [(a, b) for a in NAMES for b in NAMES]
     drawn = uncertainty.posterior(G, ["recall"], **FEW)
     for table in (drawn["recall"].to_pandas(), drawn.to_pandas()):
         assert list(zip(table["group"], table["class"], strict=True)) == rows
     unnamed = uncertainty.interval(C.matrix, "recall", **FEW)
-    assert next(iter(unnamed.to_pandas())) == "index"
+    assert list(unnamed.to_pandas())[:2] == ["metric", "index"]
     assert unnamed.axes == {}
     np.testing.assert_array_equal(unnamed, C.interval("recall", **FEW))
+
+
+@pytest.mark.parametrize("make", [lambda found: found, copy.deepcopy, lambda found: pickle.loads(pickle.dumps(found))])
+def test_an_interval_knows_its_metric_its_level_and_its_method(make):
+    settings = {"method": "normal", "confidence_level": 0.9, "n_resamples": 0}
+    found = make(uncertainty.interval(Y, P, "accuracy", method="normal", confidence_level=0.9))
+    ends = f"{float(found.low):.4g} to {float(found.high):.4g}"
+    assert found.explain() == f"accuracy: 0.6667, 90 % interval {ends} by normal"
+    assert repr(found).startswith("<Interval: accuracy 0.667, low ")
+    html = found._repr_html_()
+    assert "<th><bdi>accuracy</bdi></th><td>0.667</td>" in html
+    assert f"90 % interval {ends} by normal" in html
+    table = found.to_pandas()
+    assert list(table) == ["metric", *results.Interval._fields]
+    assert table["metric"].tolist() == ["accuracy"]
+    assert table.attrs == settings
+    several = make(C.interval(["recall", "accuracy"], method="normal", confidence_level=0.9))
+    assert several["recall"].explain() == "recall: 3 intervals, 90 % by normal"
+    assert several["recall"].to_pandas()["metric"].tolist() == ["recall"] * 3
+    assert several["accuracy"].to_pandas().attrs == several.to_pandas().attrs == settings
+    assert uncertainty.interval(C.matrix, of="row", **FEW).explain() == "9 intervals, 95 % by percentile"
+
+
+def test_groups_have_the_names_of_their_keys():
+    frame = pd.DataFrame({"y": Y, "p": P, "site": SITES, "year": [2020, 2021, 2021] * 10})
+    options = {"y_true": "y", "y_pred": "p"}
+    one = cmfast.by(frame, "site", **options).interval("accuracy", **FEW)
+    assert repr(one).startswith("<Interval: site x, y, accuracy 1, 0.333, low ")
+    assert one.to_pandas()["site"].tolist() == ["x", "y"]
+    assert one.axes == {"group": ("x", "y")}
+    assert repr(G.interval("accuracy", **FEW)).startswith("<Interval: group x, y, accuracy ")
+    both = cmfast.by(frame, ["site", "year"], **options)
+    pairs = [("x", 2020), ("x", 2021), ("y", 2020), ("y", 2021)]
+    assert "site, year (x, 2020), (x, 2021), (y, 2020), (y, 2021), " in repr(both.interval("accuracy", **FEW))
+    drawn = uncertainty.posterior(both, "recall", **FEW)
+    for found in (both.interval("recall", **FEW), both.interval(["recall"], **FEW), drawn):
+        table = found.to_pandas()
+        assert list(zip(table["site"], table["year"], strict=True)) == [pair for pair in pairs for _ in NAMES]
+        assert table["class"].tolist() == NAMES * 4
+    for name in ("low", "class", "index"):  # columns that a table of intervals has
+        renamed = frame.rename(columns={"site": name})
+        table = cmfast.by(renamed, name, **options).interval("recall", **FEW).to_pandas()
+        assert table["group"].tolist() == [site for site in "xy" for _ in NAMES]
+    many = cmfast.by(frame.assign(site=range(30)), "site", **options).interval("accuracy", **FEW)
+    assert repr(many).startswith("<Interval: accuracy 30 numbers")
+
+
+def test_names_of_groups_and_metrics_are_isolated():
+    counts = cmfast.ConfusionCounts.from_labels(Y, P, groups={"<site>": ["<b>", "y"] * 15})
+    html = counts.interval("accuracy", method="normal")._repr_html_()
+    assert "<bdi>&lt;site&gt;</bdi>" in html
+    assert "<bdi>&lt;b&gt;</bdi>, <bdi>y</bdi>" in html
+    assert "<b>" not in html
 
 
 def test_names_of_intervals_are_escaped():

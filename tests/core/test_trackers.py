@@ -27,7 +27,6 @@ NAMES = ["cat", "dog", "fox"]
 @pytest.fixture
 def shared():
     """Return what the first program of the page defines."""
-    torch.manual_seed(0)
     names = {}
     for example in doctest.DocTestParser().get_examples(PAGE):
         exec(example.source, names)
@@ -48,6 +47,12 @@ def find_program(title):
     return program
 
 
+def find_output(title):
+    """Return what the page says that the program under a title prints."""
+    (text,) = re.findall(r"```text\n(.*?)```", PAGE.split(f"## {title}\n")[1].split("\n## ")[0], flags=re.DOTALL)
+    return text
+
+
 def count_by_loop(shared, model):
     """Return the matrix of the model on the data, by a loop."""
     M = [[0] * 3 for _ in range(3)]
@@ -64,11 +69,13 @@ def is_picture(path):
     return len(np.unique(image.imread(path))) > 9
 
 
-def test_mlflow(shared, tmp_path, monkeypatch):
+def test_mlflow(shared, tmp_path, monkeypatch, capsys):
     mlflow = load("mlflow")
     monkeypatch.chdir(tmp_path)
     mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/runs.db")
+    capsys.readouterr()
     exec(find_program("MLflow"), shared)
+    assert capsys.readouterr().out == find_output("MLflow")
     (run,) = mlflow.search_runs(output_format="list")
     M = count_by_loop(shared, shared["model"])
     right = sum(M[k][k] for k in range(3)) / 90
@@ -86,7 +93,7 @@ def test_mlflow(shared, tmp_path, monkeypatch):
     assert is_picture(picture)
 
 
-def test_weights_and_biases(shared, tmp_path, monkeypatch):
+def test_weights_and_biases(shared, tmp_path, monkeypatch, capsys):
     wandb = load("wandb")
     monkeypatch.chdir(tmp_path)
     for name in ("WANDB_DIR", "WANDB_CONFIG_DIR", "WANDB_CACHE_DIR", "WANDB_DATA_DIR"):
@@ -95,7 +102,9 @@ def test_weights_and_biases(shared, tmp_path, monkeypatch):
     logged = []
     original = wandb.Run.log
     monkeypatch.setattr(wandb.Run, "log", lambda run, data, **more: (logged.append(data), original(run, data, **more)))
+    capsys.readouterr()
     exec(find_program("Weights & Biases"), shared)
+    assert capsys.readouterr().out == find_output("Weights & Biases")
     M = count_by_loop(shared, shared["model"])
     assert [set(one) for one in logged[:3]] == [{"accuracy", "f1_macro", "mcc"}] * 3
     assert logged[2]["accuracy"] == pytest.approx(sum(M[k][k] for k in range(3)) / 90, abs=1e-12)

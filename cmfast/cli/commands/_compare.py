@@ -14,7 +14,7 @@ from cmfast.cli._label_table import LabelTable, complete_columns, read_columns
 from cmfast.cli._options import AGAIN, COLUMN, add_common, parse_metric_names
 from cmfast.cli._ordering import warn_of_order
 from cmfast.cli._parser import Parser, misuse
-from cmfast.cli._printing import describe_group, format_table, single
+from cmfast.cli._printing import describe_group, fit_widths, format_table, single
 from cmfast.cli._result import Result
 from cmfast.metrics._report import format_policy
 from cmfast.results import Comparison, McNemar
@@ -123,7 +123,7 @@ def _lines(args: argparse.Namespace, compared: Compared) -> Iterator[str]:
             else:
                 rows[name], contradictory[name] = fields, bool(one.parting(at))
         texts = {name: [format(x, how) for x, how in zip(row, FORMATS, strict=True)] for name, row in rows.items()}
-        head, *lines = format_table(format_policy(args.undefined), HEADS, texts)
+        head, *lines = format_table(format_policy(args.undefined), HEADS, texts, fit_widths(HEADS, texts))
         yield head
         for line, name in zip(lines, rows, strict=True):
             yield f"{line} *" if contradictory[name] else line

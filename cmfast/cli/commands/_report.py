@@ -11,7 +11,7 @@ from cmfast._files import points
 from cmfast._files.output import FileError
 from cmfast.cli import _screen
 from cmfast.cli._calls import compute, tick
-from cmfast.cli._label_table import complete_columns, read_columns
+from cmfast.cli._label_table import check_columns, complete_columns, read_columns
 from cmfast.cli._options import AGAIN, COLUMN, DEFAULT, TRUTH, add_common, add_output, check_output
 from cmfast.cli._parser import Parser, misuse
 from cmfast.cli._result import Result
@@ -45,6 +45,7 @@ def run(args: argparse.Namespace) -> Result:
     if len(args.pred) > 2 or len(set(args.pred)) < len(args.pred):
         misuse(f"--pred must be given once, or twice for two models, got {', '.join(args.pred)}")
     arrays = {name: path for name in ("embeddings", "scores") if (path := getattr(args, name)) is not None}
+    check_columns(args, [args.true, *args.pred], args.by or [])  # before the output, which has a default name
     args.target = check_output(args, (".html", ".htm"), args.input, *arrays.values())
     table = read_columns(args, [args.true, *args.pred], args.by or [])
     labels = np.array(table.labels)

@@ -44,8 +44,8 @@ def add_options(parser: Parser) -> None:
     """Add the options of the command."""
     add_labels(
         parser,
-        "labels as for confusion; or matrices (..., C, C) as npy or zarr; or one as csv without labels; or "
-        "counts written by merge",
+        "labels as for confusion; or matrices (..., C, C) as npy or zarr; or one as csv, with its labels in the "
+        "first line and column or without; or counts written by merge",
     )
     add_common(parser, "--cells", help=f"FILE has a matrix per row: {CELLS}")
     add_common(parser, "--only", help="compute only these metrics (default: all with one value per matrix)")
