@@ -10,6 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar, get_args
 import numpy as np
 
 from cmfast._core import (
+    axis_names,
     bad_values,
     dispatch,
     failures,
@@ -216,15 +217,24 @@ def accept_scores(
                     validate.refuse(name, f"left out with {names!r}", validate.format_value(value))
             clusters, max_fpr = options.pop("clusters", None), options.pop("max_fpr", None)
             if names == AREA and max_fpr is None and (clusters is None or clusters is False):
-                return compute(*given[:-1], **options)
+                return _name_interval(compute(*given[:-1], **options), names, options)
             options |= {"clusters": clusters, "max_fpr": max_fpr}
             if are_lazy(*given[:-1], clusters, options.get("sample_weight")):
                 return dask().call_delayed(compute_others, *given, **options)
-            return compute_others(*given, **options)
+            return _name_interval(compute_others(*given, **options), names, options)
 
         return wrapper
 
     return decorate
+
+
+def _name_interval(found: Any, area: str, options: dict[str, Any]) -> Any:
+    """Return an interval that knows its area, its method and its level; other results as they are."""
+    if not isinstance(found, Interval):
+        return found
+    level = validate.share("confidence_level", options.get("confidence_level", 0.95))
+    settings = {"method": options.get("method") or "logit", "confidence_level": level}
+    return axis_names.name_axes(found, {}, area, settings)
 
 
 def _read_columns(given: tuple[Any, ...], options: dict[str, Any], sides: tuple[str, ...]) -> tuple[Any, ...]:

@@ -274,7 +274,7 @@ def interval(
     >>> uncertainty.interval(
     ...     [1, 1, 1, 0, 0, 0], [0.9, 0.8, 0.3, 0.5, 0.2, 0.1], "roc_auc"
     ... )
-    <Interval: estimate 0.889, low 0.261, high 0.995, standard_error 0.157>
+    <Interval: roc_auc 0.889, low 0.261, high 0.995, standard_error 0.157>
 
     The mean F1 of samples with several labels each:
 
