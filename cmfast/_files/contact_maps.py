@@ -2,7 +2,8 @@
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +28,7 @@ BIN_COLUMNS = ("chrom", "start", "end")  # of the map itself, which no weights m
 HDF5_MAGIC, HIC_MAGIC = b"\x89HDF\r\n\x1a\n", b"HIC\0"
 MOST_LINKS = 16  # soft links that lead to a part
 HDF5_BYTES = 1 << 20  # bytes of HDF5 metadata per column
+NO_PIXEL = "a cell that is not a number, or a bin that is not a whole one"
 READ_PIXELS = 1 << 24  # pixels read at a time
 KNOWN = ".cool, .mcool, .hic, .npz, .csv, .tsv, .parquet, .arrow, .feather"
 
@@ -185,25 +187,49 @@ def _read_npz(path: Path) -> PixelMap:
 def _read_table(path: Path) -> PixelMap:
     """Read a pixel table with columns for row, column and value, recognised by name."""
     if path.suffix.lower() in tables.TEXTS:
-        lines = tables.csv_lines(path)
-        _, names, _ = next(lines, (0, [], 0))
-        places = _find_pixel_columns(path, [name.strip() for name in names])
-        cells = [[row[k] for k in places] for _, row, _ in lines if len(row) > max(places)]
-        text = np.array(cells, np.str_).reshape(-1, 3)
-        try:
-            rows, columns, values = text[:, 0].astype(np.int64), text[:, 1].astype(np.int64), text[:, 2].astype(float)
-        except (ValueError, OverflowError):  # whose text is NumPy's
-            raise FileError(path, "holds a cell that is not a number, or a bin that is not a whole one") from None
+        blocks = list(_read_text_blocks(path))
+        rows, columns, values = (np.concatenate([block[k] for block in blocks]) for k in range(3))
     else:
         tables.require_module("pyarrow", path)
         names, _, parts = tables.arrow_batches(path)
-        blocks = list(parts(_find_pixel_columns(path, names)))
+        arrow = list(parts(_find_pixel_columns(path, names)))
         with tables.catch_reader_errors(path, "holds a cell that is not a number"):
-            found = [[one.to_numpy(zero_copy_only=False) for one in block] for block in blocks] or [[np.zeros(0)] * 3]
+            found = [[one.to_numpy(zero_copy_only=False) for one in block] for block in arrow] or [[np.zeros(0)] * 3]
             rows, columns, values = (np.concatenate([part[k] for part in found]) for k in range(3))
             rows, columns = rows.astype(np.int64, casting="safe"), columns.astype(np.int64, casting="safe")
     n = 1 + max(int(rows.max(initial=-1)), int(columns.max(initial=-1)))
     return PixelMap(rows, columns, values, n, None, None)
+
+
+def _read_text_blocks(path: Path) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Yield rows, columns and values of a csv or tsv file, a block of lines at a time; at least one block."""
+    lines = tables.csv_lines(path)
+    _, names, _ = next(lines, (0, [], 0))
+    places = _find_pixel_columns(path, [name.strip() for name in names])
+    while True:
+        block = [(line, row) for line, row, _ in islice(lines, tables.TABLE_BLOCK_ROWS)]
+        cells = [[row[k] for _, row in block] for k in places]
+        tables.check_cells(path, [line for line, _ in block], cells)
+        try:
+            rows, columns = (np.array(list(map(int, column)), np.int64) for column in cells[:2])
+            values = np.array(list(map(float, cells[2])), np.float64)
+        except (ValueError, OverflowError):
+            raise FileError(path, f"line {_find_odd_line(block, places)} holds {NO_PIXEL}") from None
+        yield rows, columns, values
+        if len(block) < tables.TABLE_BLOCK_ROWS:
+            return
+
+
+def _find_odd_line(block: list[tuple[int, list[str]]], places: list[int]) -> int:
+    """Return the number of the first line whose cells are no pixel."""
+    for line, row in block:
+        try:
+            np.array([int(row[k]) for k in places[:2]], np.int64)
+            float(row[places[2]])
+        except (ValueError, OverflowError):
+            return line
+    msg = "all lines hold pixels"
+    raise AssertionError(msg)
 
 
 def _find_pixel_columns(path: Path, names: list[str]) -> list[int]:

@@ -14,7 +14,7 @@ import yaml
 from processes import ROOT, python
 
 import cmfast
-from cmfast._files import points
+from cmfast._files import contact_maps, points, tables
 from cmfast._files.output import FileError
 from cmfast._files.stores import Url
 
@@ -288,6 +288,58 @@ def test_every_codec_of_numbers_is_read(tmp_path):
         path = tmp_path / "X.zarr"
         zarr.create_array(path, data=X, chunks=(2, 3), zarr_format=form, overwrite=True, **options)
         np.testing.assert_array_equal(open_planted(path), zarr.open_array(path, mode="r")[:], str(options))
+
+
+READING = """
+import sys
+from pathlib import Path
+from resource import RUSAGE_SELF, getrusage
+import numpy as np
+from cmfast._files import contact_maps, matrices
+from cmfast._files.output import FileError
+
+tick = lambda done, total: None
+before = getrusage(RUSAGE_SELF).ru_maxrss
+try:
+    if sys.argv[1] == "pixels.csv":
+        contact_maps.read_map(Path(sys.argv[1]), "/", None, tick)
+    else:
+        matrices.open_matrices(Path(sys.argv[1]), None, tick=tick)
+except FileError as error:
+    print(error)
+print(getrusage(RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("name", ["pixels.csv", "matrices.csv", "counted.csv"])
+def test_one_long_cell_of_a_small_csv_file_takes_no_memory(name, tmp_path):
+    long = "1" * 100_000
+    head = {"pixels.csv": "i,j,count\n", "matrices.csv": "", "counted.csv": "true \\ predicted,a,b\na,1,2\n"}[name]
+    row = {"pixels.csv": "0,1,2\n", "matrices.csv": "1,2,3,4\n", "counted.csv": ""}[name]
+    last = {"pixels.csv": f"0,1,{long}\n", "matrices.csv": f"1,2,3,{long}\n", "counted.csv": f"b,3,{long}\n"}[name]
+    text = head + row * 8000 + last
+    (tmp_path / name).write_text(text)
+    said, kilobytes = python("-W", "ignore", "-c", READING, name, cwd=tmp_path).splitlines()[-2:]
+    assert said.startswith(f"{name}: line {text.count(chr(10))} holds a cell of more than 1,000 characters")
+    assert int(kilobytes) < 100_000
+
+
+def test_numbers_of_a_thousand_characters_are_read_alike_in_blocks(tmp_path, monkeypatch):
+    path = tmp_path / "pixels.csv"
+    rows, columns, values = [0, 1, 2, 7], [1, 1, 3, 7], [1.5, 2.0, 3.0, 4.0]
+    lines = [f"{i},{j},{v:0>990}" for i, j, v in zip(rows, columns, values, strict=True)]
+    path.write_text("\n".join(["i,j,count", *lines]))
+    for size in (1, 2, 3, 4, 5):
+        monkeypatch.setattr(tables, "TABLE_BLOCK_ROWS", size)
+        found = contact_maps.read_map(path, "/", None, lambda done, total: None)
+        for seen, wanted in zip(found, (rows, columns, values), strict=False):
+            np.testing.assert_array_equal(seen, wanted)
+        assert (found.rows.dtype, found.values.dtype, found.n) == (np.int64, np.float64, 8)
+    for odd in ("0,1,x", "0.5,1,1", f"{2**63},1,1", "1,-,1", "0,1,"):
+        path.write_text("\n".join(["i,j,count", *lines, odd, "0,0,0"]))
+        with pytest.raises(FileError, match="line 6 holds a cell that is not a number, or a bin that is not a whole"):
+            contact_maps.read_map(path, "/", None, lambda done, total: None)
 
 
 def test_the_citation_has_the_version_and_the_papers():
