@@ -132,8 +132,11 @@ def _read_cool(path: Path, group: str, tick: Callable[[int, int], object]) -> Pi
             parts.append(column)
         names = [name.decode() if isinstance(name, bytes) else str(name) for name in found["chroms/name"][:]]
         offsets = [int(k) for k in found["indexes/chrom_offset"][:]]
+        n = len(found["bins/start"])
+        if len(offsets) != len(names) + 1 or offsets != sorted(offsets) or (offsets[0], offsets[-1]) != (0, n):
+            raise FileError(path, f"has {len(names)} chromosomes, whose offsets do not divide its {n:,} bins")
         rows, columns, values = parts
-        return PixelMap(rows, columns, values, len(found["bins/start"]), names, offsets)
+        return PixelMap(rows, columns, values, n, names, offsets)
 
 
 def _make_column(path: Path, number: int, dtype: np.dtype) -> np.ndarray:

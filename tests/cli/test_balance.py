@@ -360,6 +360,17 @@ def test_hic_files_are_read(files, capsys):
     np.testing.assert_allclose(pd.read_parquet(files / "w.parquet")["weight"], ours().weights, rtol=1e-12)
 
 
+@pytest.mark.parametrize("offsets", [[], [0, N], [0, 50, 120, 149], [0, 50, 120, 151], [1, 50, 120, N], [0, 99, 50, N]])
+def test_offsets_that_do_not_divide_the_bins_are_refused(offsets, files, capsys):
+    with h5py.File("odd.cool", "w") as file:
+        write_cool(file)
+        del file["indexes/chrom_offset"]
+        file["indexes/chrom_offset"] = np.array(offsets, np.int64)
+    for options in ([], ["--cis-only"]):
+        said = run(capsys, "odd.cool", *options)
+        assert_exits_with_error(said, "has 3 chromosomes, whose offsets do not divide its 150 bins")
+
+
 @pytest.mark.parametrize("cis", [False, True])
 def test_weights_are_those_of_cooler(cis, files, capsys):
     cooler = pytest.importorskip("cooler")
