@@ -90,7 +90,7 @@ def _get_cool_parts(path: Path, file: Any, group: str) -> dict[str, Any]:
 
 
 def _follow(path: Path, root: Any, start: Any, name: str) -> Any:
-    """Return the part of a cool file that a name leads to, None if there is none, by links within the file only."""
+    """Return the part of a cool file that a name leads to by links within the file, None if none exists."""
     import h5py
 
     found, steps, links = start, name.split("/"), 0
