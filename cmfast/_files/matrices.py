@@ -201,10 +201,12 @@ def _read_text_blocks(path: Path, cells: list[str] | None, tick: Tick) -> Iterat
 
 def _parse_rows(path: Path, rows: list[tuple[int, list[str]]]) -> np.ndarray:
     """Parse rows of texts as numbers: int64 if all are integers, else float64."""
-    texts = np.array([row for _, row in rows])
-    for kind in (np.int64, np.float64):
+    # One by one: an array of texts would pad each of them to the longest.
+    for line, row in rows:
+        tables.check_cells(path, [line] * len(row), [row])
+    for parse, kind in ((int, np.int64), (float, np.float64)):
         try:
-            return texts.astype(kind)
+            return np.array([list(map(parse, row)) for _, row in rows], kind)
         except (ValueError, OverflowError):
             continue
     line, cell = next((line, cell) for line, row in rows for cell in row if not is_number(cell))

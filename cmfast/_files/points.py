@@ -170,10 +170,12 @@ def _open_zarr(path: Source) -> Iterator[tuple[Any, Any]]:
 
     from zarr.api import asynchronous
 
+    from cmfast._files.zarr_store import open_store
+
     # An own event loop, which waits for pending reads when a chunk is damaged.
     with asyncio.Runner() as loop:
         with tables.catch_reader_errors(path, "is no zarr array"):
-            array = loop.run(asynchronous.open_array(store=_get_zarr_store(path), mode="r"))
+            array = loop.run(asynchronous.open_array(store=loop.run(open_store(path)), mode="r"))
             if array.ndim == 0 or array.dtype.kind not in "biuf":
                 raise FileError(
                     path, f"must hold numbers in rows, but is of shape {array.shape} and dtype {array.dtype}"
@@ -181,15 +183,6 @@ def _open_zarr(path: Source) -> Iterator[tuple[Any, Any]]:
             if array.chunks[0] < 1:
                 raise FileError(path, "is no zarr array (it has chunks without rows)")
         yield loop, array
-
-
-def _get_zarr_store(path: Source) -> Any:
-    """Return what zarr opens: the name of a folder, or a store that reads objects."""
-    if isinstance(path, Path):
-        return str(path)
-    from cmfast._files.zarr_store import UrlStore
-
-    return UrlStore(path)
 
 
 def read_layout(path: Source) -> tuple[tuple[int, ...], np.dtype, int]:

@@ -6,7 +6,7 @@ import math
 import stat
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain
@@ -27,6 +27,7 @@ PARQUET_BUFFER = 1 << 20  # bytes of a column read at a time; a row group may be
 TEXTS = TEXT_SUFFIXES
 DELIMITERS = ",;\t"
 MOST_LINE_BYTES = 1 << 26  # of text
+MOST_CELL = 1000  # characters of a cell that holds a number
 MOST_FIRST_LINE = 1 << 20  # bytes of the first line that tell the delimiter
 PARQUET = (".parquet", ".pq")
 SPREADSHEETS = (".xlsx", ".xls", ".xlsm", ".ods")
@@ -341,6 +342,14 @@ def csv_lines(path: Path) -> Iterator[tuple[int, list[str], int]]:
         yield number, row, n_bytes
     if first is None:
         raise FileError(path, "is empty")
+
+
+def check_cells(path: Path, lines: Sequence[int], columns: Iterable[Sequence[str]]) -> None:
+    """Raise FileError for a cell with more characters than a number has; columns have a cell for each line."""
+    for column in columns:
+        if max(map(len, column), default=0) > MOST_CELL:
+            line = next(line for line, cell in zip(lines, column, strict=True) if len(cell) > MOST_CELL)
+            raise FileError(path, f"line {line} holds a cell of more than {MOST_CELL:,} characters, which is no number")
 
 
 def _read_rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str], int]]:

@@ -13,6 +13,7 @@ from cmfast._reproduce import _page
 from cmfast._reproduce._reproduction import Reproduction
 
 REPORT, MATRICES, RESULTS = "report.html", "matrices.npz", "results.json"
+SUFFIXES = (".html", ".npz", ".json", ".svg", ".png")  # of the files that are written, and so may be removed
 
 
 def prepare_folder(out: Path) -> Path:
@@ -21,19 +22,31 @@ def prepare_folder(out: Path) -> Path:
     Files of an earlier reproduction may be replaced; a folder with any other file is refused.
     """
     make_folder(out)
-    earlier = _read_earlier_files(out)
+    earlier = _find_earlier_files(out)
     if others := sorted(path.name for path in out.iterdir() if path.name not in earlier):
         raise FileError(out / others[0], "is not of an earlier reproduction, choose another folder")
     return out
 
 
-def _read_earlier_files(folder: Path) -> list[str]:
-    """Return the names of the files that an earlier reproduction has written."""
+def _find_earlier_files(folder: Path) -> set[str]:
+    """Return the names of the files in a folder that an earlier reproduction has written.
+
+    ``results.json`` may come from anyone: it chooses among the folder's own files of the kinds that are written, and
+    names no path. Links are never of a reproduction.
+    """
+    there = {path.name for path in folder.iterdir() if path.suffix in SUFFIXES and _is_own_file(path)}
+    if RESULTS not in there:
+        return set()
     try:
         names = json.loads((folder / RESULTS).read_text(encoding="utf-8"))["files"]
-    except (OSError, ValueError, LookupError, TypeError):
-        return []
-    return [str(name) for name in names] if isinstance(names, list) else []
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
+        return set()
+    return there.intersection(name for name in names if isinstance(name, str)) if isinstance(names, list) else set()
+
+
+def _is_own_file(path: Path) -> bool:
+    """Whether a path is a regular file and no link."""
+    return path.is_file() and not path.is_symlink()
 
 
 def write_reproduction(made: Reproduction, folder: Path) -> dict[str, Any]:
@@ -48,7 +61,7 @@ def write_reproduction(made: Reproduction, folder: Path) -> dict[str, Any]:
     files = [*content, RESULTS]
     numbers: dict[str, Any] = convert_to_plain(made.to_dict(files))
     content[RESULTS] = to_json(numbers).encode()
-    stale = set(_read_earlier_files(folder)).difference(files)
+    stale = _find_earlier_files(folder).difference(files)
     with Outputs() as outputs:
         for name, data in content.items():
             with outputs.replace_file(folder / name) as file:

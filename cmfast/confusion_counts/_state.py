@@ -153,6 +153,7 @@ def parse_parts(parts: dict[str, Any]) -> tuple[CountsState, CountsState]:
         keys = Keys.from_json_dict(parts["columns"], rows)
     M = parts.get("matrix" if keys is None else "matrices")
     held = CountsState(axis, keys, M)
+    demand(M is not None or axis.source not in GROWING or not held.shape()[-1], "it has classes, but no matrix of them")
     if M is not None:
         (M,) = dispatch.adopt(matrix=M)
         kind = adapter(M).dtype(M)

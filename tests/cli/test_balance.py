@@ -13,6 +13,7 @@ from processes import python
 
 import cmfast
 from cmfast import cli
+from cmfast._files import contact_maps
 
 h5py = pytest.importorskip("h5py")
 
@@ -33,6 +34,15 @@ with contextlib.redirect_stderr(io.StringIO()) as said:
     assert main(["balance", "map.hic", "--quiet"]) == 2
 print(said.getvalue())
 assert main(["balance", "map.hic", "--resolution", "1000", "-o", "w.parquet", "--quiet"]) == 0
+"""
+
+AS_HIC = """
+import contextlib, io
+from cmfast.cli import main
+
+with contextlib.redirect_stderr(io.StringIO()) as said:
+    assert main(["balance", "map.hic", "--resolution", "1000", "--quiet"]) == 2
+print(said.getvalue())
 """
 
 OFFSETS = [0, 50, 120, 150]
@@ -232,6 +242,104 @@ def test_pixels_stored_in_other_files_are_not_read(kind, files, capsys):
     assert_exits_with_error(run(capsys, "evil.cool"), "has /pixels/count in another file")
 
 
+@pytest.mark.parametrize("linked", ["resolutions", "resolutions/1000", "resolutions/1000/bins"])
+@pytest.mark.parametrize("soft", [False, True])
+def test_links_that_resolve_only_beside_the_output_are_not_followed(linked, soft, files, capsys, monkeypatch):
+    modes, before_this = [], h5py.File.__init__
+
+    def watch(file, name, mode="r", **options):
+        modes.append(mode)
+        before_this(file, name, mode, **options)
+
+    there = files / "out"
+    there.mkdir()
+    with h5py.File(there / "only.cool", "w") as file:
+        write_cool(file.create_group("resolutions/1000"))
+        write_cool(file)
+    before = (there / "only.cool").read_bytes()
+    with h5py.File("evil.mcool", "w") as file:
+        write_cool(file)
+        link = h5py.ExternalLink("only.cool", linked)
+        if linked != "resolutions":
+            write_cool(file.create_group("resolutions/1000"))
+            del file[linked]
+        file["x" if soft else linked] = link
+        if soft:
+            file[linked] = h5py.SoftLink("/x")
+    for source in ("evil.mcool", "evil.mcool::resolutions/1000"):
+        modes.clear()
+        monkeypatch.setattr(h5py.File, "__init__", watch)
+        said = run(capsys, source, "-o", "out/new.mcool")
+        if source == "evil.mcool" and linked != "resolutions":
+            assert said[0] == 0  # what is linked is not of this map
+            (there / "new.mcool").unlink()
+        else:
+            assert_exits_with_error(said, "in another file, which is neither read nor written")
+            assert set(modes) == {"r"}
+        assert sorted(path.name for path in there.iterdir()) == ["only.cool"]
+    assert (there / "only.cool").read_bytes() == before
+
+
+def test_links_within_the_file_lead_to_its_parts(files, capsys):
+    with h5py.File("linked.cool", "w") as file:
+        write_cool(file.create_group("kept/here"))
+        file["kept/there"] = h5py.SoftLink("here")
+        file["first"] = h5py.SoftLink("/kept/there")
+        file["round"], file["about"] = h5py.SoftLink("about"), h5py.SoftLink("round")
+        file["nowhere"] = h5py.SoftLink("/nothing")
+    assert run(capsys, "linked.cool::first", "-o", "linked.cool")[0] == 0
+    np.testing.assert_array_equal(weights("linked.cool", "kept/here")[0], ours().weights)
+    assert_exits_with_error(run(capsys, "linked.cool::round"), "behind more than 16 links")
+    assert_exits_with_error(run(capsys, "linked.cool::nowhere"), "has no map in 'nowhere'")
+    assert_exits_with_error(run(capsys, "linked.cool::first/bins/start/x"), "has no map in")
+
+
+def test_many_links_that_lead_to_many_more_take_no_time(files, capsys):
+    with h5py.File("deep.cool", "w") as file:
+        write_cool(file)
+        for k in range(15):
+            file[f"g{k}"] = h5py.SoftLink(f"/g{k + 1}/" * 20)
+    assert_exits_with_error(run(capsys, "deep.cool::g0"), "has no map in 'g0'")
+
+
+@pytest.mark.parametrize("name", ["chrom", "start", "end", "", ".", "..", "a/b", "/bins/x", "../pixels/count", "a\n"])
+def test_names_that_are_none_of_weights_are_refused(name, files, capsys):
+    before = (files / "map.cool").read_bytes()
+    for options in ([], ["--force"]):
+        said = run(capsys, "map.cool", "-o", "map.cool", f"--name={name}", *options)
+        assert_exits_with_error(said, "--name ")
+    with pytest.raises(ValueError, match="name="):
+        contact_maps.write_weights(files / "map.cool", "/", files / "x.cool", name, np.ones(N), {}, force=True)
+    assert (files / "map.cool").read_bytes() == before
+
+
+@pytest.mark.parametrize("link", [h5py.SoftLink("/pixels/count"), h5py.ExternalLink("map.cool", "/bins/start"), None])
+def test_weights_that_are_a_link_are_not_replaced(link, files, capsys):
+    with h5py.File("linked.cool", "w") as file:
+        write_cool(file)
+        if link is None:
+            file.create_group("bins/weight")
+        else:
+            file["bins/weight"] = link
+    for options in ([], ["--force"]):
+        said = run(capsys, "linked.cool", "-o", "linked.cool", *options)
+        assert_exits_with_error(said, "has bins/weight, which is a link or no column; give another --name")
+    assert_exits_with_error(run(capsys, "linked.cool", "-o", "new.cool", "--force"), "which is a link or no column")
+    assert run(capsys, "linked.cool", "-o", "linked.cool", "--name", "other")[0] == 0
+
+
+@pytest.mark.parametrize("before", [b"", b"HIC\0".ljust(512, b"\0"), bytes(1024)])
+def test_a_cooler_that_is_named_hic_is_not_read(before, files, capsys):
+    pytest.importorskip("h5py")
+    if find_spec("hictkpy") is None:
+        pytest.skip("hictkpy is not installed")
+    (files / "map.hic").write_bytes(before + (files / "map.cool").read_bytes())
+    said = python("-c", AS_HIC, cwd=files, CMFAST_QUIET="1")
+    assert "is an HDF5 file; a map of cooler must be named .cool or .mcool" in said
+    (files / "map.hic").write_bytes(b"HID" + bytes(2000))
+    assert "is no hic file" in python("-c", AS_HIC, cwd=files, CMFAST_QUIET="1")
+
+
 def test_more_pixels_than_memory_holds_are_said(files, capsys):
     with h5py.File("large.cool", "w") as file:
         write_cool(file)
@@ -250,6 +358,17 @@ def test_hic_files_are_read(files, capsys):
     said = python("-c", OF_HIC, cwd=files, CMFAST_QUIET="1")
     assert "give --resolution" in said
     np.testing.assert_allclose(pd.read_parquet(files / "w.parquet")["weight"], ours().weights, rtol=1e-12)
+
+
+@pytest.mark.parametrize("offsets", [[], [0, N], [0, 50, 120, 149], [0, 50, 120, 151], [1, 50, 120, N], [0, 99, 50, N]])
+def test_offsets_that_do_not_divide_the_bins_are_refused(offsets, files, capsys):
+    with h5py.File("odd.cool", "w") as file:
+        write_cool(file)
+        del file["indexes/chrom_offset"]
+        file["indexes/chrom_offset"] = np.array(offsets, np.int64)
+    for options in ([], ["--cis-only"]):
+        said = run(capsys, "odd.cool", *options)
+        assert_exits_with_error(said, "has 3 chromosomes, whose offsets do not divide its 150 bins")
 
 
 @pytest.mark.parametrize("cis", [False, True])

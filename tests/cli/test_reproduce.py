@@ -92,6 +92,56 @@ def test_an_earlier_one_is_replaced_and_nothing_else(tmp_path):
         _files.prepare_folder(tmp_path)
 
 
+def plant(folder, files):
+    """Put a results.json that lists these files into a folder."""
+    folder.mkdir(exist_ok=True)
+    (folder / "results.json").write_text(files if isinstance(files, str) else json.dumps({"files": files}))
+    return folder
+
+
+@pytest.mark.parametrize("written_by", ["reproduce", "demo"])
+def test_results_of_a_stranger_remove_no_other_file(written_by, tmp_path):
+    mine = [tmp_path / "precious.svg", tmp_path / "elsewhere" / "precious.html", tmp_path / "report" / "deep" / "a.svg"]
+    for path in mine:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("mine")
+    folder = tmp_path / "report"
+    (folder / "linked.svg").symlink_to(mine[0])
+    (folder / "sub.svg").mkdir()
+    (folder / "thesis.txt").write_text("mine")
+    named = ["../precious.svg", str(mine[1]), "deep/a.svg", "linked.svg", "sub.svg", "thesis.txt", "..", "", 3, None]
+    plant(folder, ["results.json", *named, "a\0.svg", "\ud800.svg", {"a": 1}])
+    if written_by == "reproduce":  # the demo's folder may hold files of the user
+        with pytest.raises(FileError, match="is not of an earlier reproduction"):
+            _files.prepare_folder(folder)
+    _files.write_reproduction(made(), folder)
+    assert [path.read_text() for path in [*mine, folder / "thesis.txt", folder / "linked.svg"]] == ["mine"] * 5
+    assert (folder / "sub.svg").is_dir()
+    plain = plant(tmp_path / "plain", ["results.json", "../precious.svg", str(mine[1])])
+    _files.write_reproduction(made(), _files.prepare_folder(plain))
+    assert all(path.exists() for path in mine)
+
+
+@pytest.mark.parametrize("files", ["", "{", "[" * 10**5, '{"files": "report.html"}', '{"files": {"a.svg": 1}}', "[1]"])
+def test_damaged_results_remove_no_file(files, tmp_path):
+    (plant(tmp_path, files) / "a.svg").write_text("mine")
+    with pytest.raises(FileError, match="is not of an earlier reproduction"):
+        _files.prepare_folder(tmp_path)
+    _files.write_reproduction(made(), tmp_path)
+    assert (tmp_path / "a.svg").read_text() == "mine"
+
+
+def test_a_link_in_the_place_of_results_is_not_read(tmp_path):
+    (tmp_path / "other.json").write_text(json.dumps({"files": ["a.svg"]}))
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    (folder / "a.svg").write_text("mine")
+    (folder / "results.json").symlink_to(tmp_path / "other.json")
+    _files.write_reproduction(made(), folder)
+    assert (folder / "a.svg").read_text() == "mine"
+    assert json.loads((tmp_path / "other.json").read_text()) == {"files": ["a.svg"]}
+
+
 def test_it_is_whole_or_not_there(tmp_path, monkeypatch):
     before = Outputs.replace_file
     opened = []

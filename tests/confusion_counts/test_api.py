@@ -825,3 +825,21 @@ def test_no_column_of_a_table_replaces_another():
 def test_labels_of_another_kind_than_was_asked_for():
     with pytest.raises(TypeError, match=r"y_true and y_pred must be integers, as labels, got strings, \('0', '1'\)"):
         cmfast.ConfusionCounts(labels=[0, 1]).update(["0"], ["1"])
+
+
+@pytest.mark.parametrize("groups", [None, ["a", "b"]])
+def test_found_classes_without_their_matrix_are_no_state(groups):
+    counts = ConfusionCounts.from_labels([0, 1], [0, 1], groups=groups)
+    state = counts.state_dict()
+    del state["matrix" if groups is None else "matrices"]
+    held = ConfusionCounts.from_labels([5], [5])
+    with pytest.raises(ValueError, match=r"it has classes, but no matrix of them|its groups are not whole"):
+        held.load_state_dict(state)
+    assert held.n_samples == 1
+    facts = json.loads(counts.to_json())
+    for name in ("digest", "matrix", "matrices"):
+        facts.pop(name, None)
+    with pytest.raises(ValueError, match=r"it has classes, but no matrix of them|its groups are not whole"):
+        ConfusionCounts.from_json(json.dumps(facts))
+    for empty in (ConfusionCounts(), ConfusionCounts(labels=[0, 1]), ConfusionCounts(n_classes=3)):
+        assert ConfusionCounts.from_json(empty.to_json()) == empty

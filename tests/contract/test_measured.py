@@ -96,3 +96,16 @@ def test_any_other_figure_is_found(row):
             text = rows[row][cell]
             rows[row][cell] = text[: match.start()] + other + text[match.end() :]
             assert len(find_wrong(rows)) == 1, (cell, match[0])
+
+
+def test_the_small_calls_are_those_of_the_results():
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    said = re.search(r"small call takes (.+?) to (.+?) us, .*? loop without checks takes (.+?) to (.+?)\. ", text)
+    path = RESULTS / "amd-epyc-2-cores-quick-latency.json"
+    jobs = [job for job in json.loads(path.read_text(encoding="utf-8"))["jobs"] if job["job"].startswith("one ")]
+    calls = [1e6 * job["seconds"] for job in jobs if any(one["name"] == "Numba loop" for one in job["rivals"])]
+    loops = [
+        1e6 * job["seconds"] * one["ratio"] for job in jobs for one in job["rivals"] if one["name"] == "Numba loop"
+    ]
+    measured = [min(calls), max(calls), min(loops), max(loops)]
+    assert [float(part) for part in said.groups()] == [round(value, 1) for value in measured]

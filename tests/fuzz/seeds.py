@@ -200,6 +200,12 @@ def _sparse() -> Iterator[bytes]:
         yield file.getvalue()
 
 
+PIXELS = (
+    "bin1_id,bin2_id,count\n0,0,5\n0,1,2\n1,2,3\n",
+    "i;j;value;more\n0;1;2.5;x\n",
+    "count\trow\tcol\n1e3\t 7 \t+8\n",
+    "bin1,bin2,values\n",
+)
 SEEDS: dict[str, Callable[[], Iterator[bytes]]] = {
     "state.npz": lambda: (state.to_bytes() for state in states()),
     "state.json": lambda: (state.to_json().encode() for state in states()),
@@ -212,6 +218,7 @@ SEEDS: dict[str, Callable[[], Iterator[bytes]]] = {
     "array.zarr": _zarrs,
     "map.cool": _cools,
     "map.hic": _hics,
+    "map.csv": lambda: (text.encode() for text in PIXELS),
     "map.npz": _sparse,
 }
 

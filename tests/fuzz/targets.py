@@ -586,6 +586,7 @@ TARGETS = {
             "hictk divides by what a damaged file says",
             may_ask_for_memory=True,
         ),
+        Target("map.csv", "csv", ".csv", (Reader("maps.read", _map, _check_map),)),
         Target("map.npz", "zip", ".npz", (Reader("maps.read", _map, _check_map),), may_ask_for_memory=True),
     )
 }

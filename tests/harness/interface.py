@@ -33,7 +33,9 @@ KINDS = {
     inspect.Parameter.VAR_POSITIONAL: "rest",
     inspect.Parameter.VAR_KEYWORD: "options",
 }
-OPERATORS = {"__add__", "__radd__", "__iadd__", "__getitem__", "__iter__", "__len__", "__contains__"}
+OPERATORS = {
+    "__add__", "__radd__", "__iadd__", "__getitem__", "__iter__", "__len__", "__contains__", "__array__", "__enter__",
+}  # fmt: skip
 WIDER = {"None": "'?'", "'+'": "'*'"}  # numbers of values of an argument -> what also allows none
 Entry = dict[str, Any]
 

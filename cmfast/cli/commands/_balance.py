@@ -44,6 +44,8 @@ def add_options(parser: Parser) -> None:
 def run(args: argparse.Namespace) -> Result:
     """Balance the map; failed if a part of it gets no weights."""
     source, group = contact_maps.split_group(args.input)
+    if (what := contact_maps.check_weight_name(args.name)) is not None:
+        misuse(f"--name {args.name!r} {what}")
     args.target = _check_output(args, source, group)
     found = contact_maps.read_map(source, group, args.resolution, tick(args, "read"))
     if args.cis_only and found.offsets is None:

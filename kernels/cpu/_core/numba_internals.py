@@ -37,7 +37,9 @@ try:
     )
     from numba.core.untyped_passes import IRProcessing, ReconstructSSA  # noqa: TID251
     from numba.extending import lower_builtin, models, register_model  # noqa: TID251
-except ImportError as error:  # of a release that moved something
+
+    make_function = _dynfunc.make_function
+except (ImportError, AttributeError) as error:  # of a release that moved something
     msg = (
         f"cmfast was tested with Numba {TESTED[0]} to {TESTED[1]}, and Numba {numba.__version__} lacks what it uses "
         f"({error}); install an earlier one, as by pip install 'numba<={TESTED[1]}.99'"
@@ -76,5 +78,3 @@ __all__ = [
     "transforms",
     "types",
 ]
-
-make_function = _dynfunc.make_function
