@@ -98,7 +98,7 @@ def _follow(path: Path, root: Any, start: Any, name: str) -> Any:
         step = steps.pop(0)
         if step in ("", "."):
             continue
-        link = found.get(step, getlink=True) if isinstance(found, h5py.Group) else None
+        link = _get_link(found, step)
         if link is None:
             return None
         where = f"{found.name.rstrip('/')}/{step}"
@@ -108,12 +108,24 @@ def _follow(path: Path, root: Any, start: Any, name: str) -> Any:
                 raise FileError(path, f"has {where} behind more than {MOST_LINKS} links")
             found, steps = root if link.path.startswith("/") else found, link.path.split("/") + steps
             continue
-        # Without following: that would open the other file.
-        is_elsewhere = isinstance(link, h5py.ExternalLink)
-        found = None if is_elsewhere else found[step]
-        if is_elsewhere or (isinstance(found, h5py.Dataset) and (found.is_virtual or found.external)):
+        if isinstance(link, h5py.ExternalLink) or _is_stored_elsewhere(part := found[step]):  # links are not followed
             raise FileError(path, f"has {where} in another file, which is neither read nor written")
+        found = part
     return found
+
+
+def _is_stored_elsewhere(part: Any) -> bool:
+    """Whether a part of an HDF5 file is a dataset whose values are in another file."""
+    import h5py
+
+    return isinstance(part, h5py.Dataset) and bool(part.is_virtual or part.external)
+
+
+def _get_link(part: Any, name: str) -> Any:
+    """Return the link of this name in a part of an HDF5 file; None if there is none, or the part is no group."""
+    import h5py
+
+    return part.get(name, getlink=True) if isinstance(part, h5py.Group) else None
 
 
 def _read_cool(path: Path, group: str, tick: Callable[[int, int], object]) -> PixelMap:
