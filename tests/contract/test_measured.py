@@ -109,3 +109,20 @@ def test_the_small_calls_are_those_of_the_results():
     ]
     measured = [min(calls), max(calls), min(loops), max(loops)]
     assert [float(part) for part in said.groups()] == [round(value, 1) for value in measured]
+
+
+def test_the_ratios_of_the_full_run_are_those_of_the_results():
+    """Of a job that the file has twice, both ends are on the page."""
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    said = re.search(r"an earlier full run has (.+?) The popular rival", text)[1].replace("100,000 classes", "")
+    jobs = json.loads((RESULTS / "amd-epyc-2-cores.json").read_text(encoding="utf-8"))["jobs"]
+    measured = []
+    for name, rival in [
+        ("count", "scikit-learn"), *((f"bi {accuracy}", "POT") for accuracy in (0.6, 0.9, 0.99)),
+        ("labels 100000", "scikit-learn"), ("resample", "its loop in NumPy"),
+    ]:  # fmt: skip
+        found = [one["ratio"] for job in jobs if job["job"] == name for one in job["rivals"] if one["name"] == rival]
+        measured += sorted({min(found), max(found)})
+    shown = read_ratios(said)
+    assert len(shown) == len(measured)
+    assert all(map(is_rounded, shown, measured))
