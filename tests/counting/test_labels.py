@@ -773,7 +773,8 @@ def test_a_column_matrix_beside_a_column():
 
 
 def test_empty_lists_are_no_labels():
-    assert metrics.from_labels([], [], "accuracy", n_classes=2) == 0.0
+    with pytest.warns(cmfast.DiagnosticWarning, match="no samples"):
+        assert metrics.from_labels([], [], "accuracy", n_classes=2) == 0.0
     assert metrics.label_margins([], [], n_classes=2).diagonal.tolist() == [0, 0]
     assert metrics.threshold_matrices([], []).matrices.shape[-2:] == (2, 2)
 

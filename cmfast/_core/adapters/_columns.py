@@ -164,7 +164,8 @@ def _refuse_column_of_names(name: str, x: Any) -> None:
     kinds = [getattr(dtype, "kind", "O") for dtype in x.dtypes]
     text = [column for column, kind in zip(x.columns, kinds, strict=True) if kind not in "biufc"]
     is_read_back = bool(kinds) and x.columns[0] == UNNAMED
-    if name not in MATRIX_NAMES or len(kinds) < 2 or not (is_read_back or len(text) == 1):
+    has_names = len(text) == 1 and (len(kinds) > 2 or text[0] == x.columns[0])
+    if name not in MATRIX_NAMES or len(kinds) < 2 or not (is_read_back or has_names):
         return
     column = UNNAMED if is_read_back else text[0]
     cure = f"{name}.set_index({column!r}) takes it for these, as pandas.read_csv(path, index_col=0) does"
