@@ -726,7 +726,8 @@ def test_the_positive_class_by_its_label(classes, make):
     assert metrics.from_labels(*alone, "recall_binary", pos_label=classes[0]) == 1
     assert metrics.from_labels(*alone, "recall_binary", pos_label=classes[1]) == 0
     if make is not list:  # of which an empty one is of no kind
-        assert metrics.from_labels(y[:0], p[:0], "recall_binary", pos_label=classes[0]) == 0
+        with pytest.warns(cmfast.DiagnosticWarning, match="no samples"):
+            assert metrics.from_labels(y[:0], p[:0], "recall_binary", pos_label=classes[0]) == 0
 
 
 def test_the_positive_class_beside_what_is_ignored():
