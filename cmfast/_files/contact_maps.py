@@ -122,7 +122,7 @@ def _is_stored_elsewhere(part: Any) -> bool:
 
 
 def _get_link(part: Any, name: str) -> Any:
-    """Return the link of this name in a part of an HDF5 file; None if there is none, or the part is no group."""
+    """Return the link of this name in a part of an HDF5 file; None if none exists, or the part is no group."""
     import h5py
 
     return part.get(name, getlink=True) if isinstance(part, h5py.Group) else None
