@@ -375,7 +375,7 @@ def _mask_without_samples(M: Array, found: list[Interval], *, warn: bool) -> lis
     """Return intervals that are NaN for matrices without samples, all of whose replicates are the matrix itself."""
     own = adapter(M)
     empty = own.evaluate(lambda M: M.sum((-2, -1)) == 0, M)
-    if not own.any(empty):
+    if (warn or own.is_on_host(M)) and not own.any(empty):  # else nobody waits for the device
         return found
     if warn:
         which = "some matrices have" if dispatch.shape_of(empty) else "the matrix has"
