@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 from cmfast._core import lazy, validate
 from cmfast._core.annotations import AreaName, Array, DeviceT, OnFailure
 from cmfast._core.lazy import accept_dask_arrays
+from cmfast._core.usual_options import explain_options
 from cmfast.metrics._thresholds import adopt_scores
 from cmfast.uncertainty import _area_influences
 from cmfast.uncertainty._areas import AREA, ELSEWHERE, SCORES, AucCovariance, compute_areas
@@ -38,6 +39,7 @@ def auc_covariance(
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> AucCovariance[NDArray[Any]]: ...
+@explain_options
 def auc_covariance(
     y_true: Array,
     y_score: Array,
