@@ -374,7 +374,7 @@ def _compute_intervals(
 def _mask_without_samples(M: Array, found: list[Interval], *, warn: bool) -> list[Interval]:
     """Return intervals that are NaN for matrices without samples, all of whose replicates are the matrix itself."""
     own = adapter(M)
-    empty = own.evaluate(lambda M: M.sum((-2, -1)) == 0, M)
+    empty = own.evaluate(lambda M: (M != 0).sum((-2, -1)) == 0, M)  # a sum may wrap to 0
     if (warn or own.is_on_host(M)) and not own.any(empty):  # else nobody waits for the device
         return found
     if warn:
