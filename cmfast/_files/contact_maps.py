@@ -258,7 +258,7 @@ def _find_pixel_columns(path: Path, names: list[str]) -> list[int]:
 
 
 def check_weight_name(name: str) -> str | None:
-    """Return what is wrong with the name of a column of weights; None if nothing is."""
+    """Return what is wrong with the name of a column of weights; None for a good name."""
     if name in BIN_COLUMNS:
         return f"is a column of the map itself ({', '.join(BIN_COLUMNS)})"
     if name in ("", ".", "..") or "/" in name or not name.isprintable():
@@ -301,7 +301,7 @@ def write_weights(
         file.flush()
         os.fsync(file.fileno())
         with tables.catch_reader_errors(target, "cannot be written"):
-            with h5py.File(file.name, "r", locking=False) as copied:  # nothing is opened to write before all is judged
+            with h5py.File(file.name, "r", locking=False) as copied:  # judge all parts before writing
                 _has_column(source, _get_cool_parts(source, copied, group)["bins"], name)
             with h5py.File(file.name, "r+", locking=False) as edited:
                 bins = _get_cool_parts(source, edited, group)["bins"]
