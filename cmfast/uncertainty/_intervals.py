@@ -346,35 +346,56 @@ def _compute_intervals(
     if of != "metrics":
         if scheme == "dirichlet":
             validate.refuse("scheme", f"multinomial or rows with of={of!r}", scheme)
-        return [_normalized_cells.compute_intervals(M, of, method, confidence_level, scheme, axis, given, options)]
-    layout = _plan.make_plan(wanted, C, options["undefined"], options["pos_label"], argument="M")
-    if axis is not None:
-        return _clusters.compute_intervals(M, axis, layout, method, confidence_level, options | given)
-    if method in ("normal", "wilson"):
-        compute = _compute_normal_intervals if method == "normal" else _compute_wilson_intervals
-        found = compute(M, wanted, confidence_level, "rows" if scheme == "rows" else "total", options)
+        found = [_normalized_cells.compute_intervals(M, of, method, confidence_level, scheme, axis, given, options)]
     else:
-        posterior = method == "posterior"
-        *parts, status = dispatch.call(
-            "metric_intervals", M, plan=layout.plan, method="percentile" if posterior else method,
-            confidence_level=confidence_level, scheme="dirichlet" if posterior else SCHEMES[scheme], n=options["n"],
-            prior=mass, num_threads=options["num_threads"], **given,
-        )  # fmt: skip
-        report_invalid(status, options["on_failure"], FAILED, M)
-        found = [Interval(*parts[5 * place : 5 * place + 5]) for place in layout.positions]
+        layout = _plan.make_plan(wanted, C, options["undefined"], options["pos_label"], argument="M")
+        found = (
+            _compute_intervals_of_samples(M, wanted, layout, kind, mass, given, options)
+            if axis is None
+            else _clusters.compute_intervals(M, axis, layout, method, confidence_level, options | given)
+        )
     if method not in ("wilson", "posterior") and scheme != "dirichlet":
-        found = _mask_without_samples(M, found, warn=numbers is None and options["on_failure"] != "ignore")
-    judged = dict(zip(wanted, found, strict=True))
-    if _plan.is_group(wanted):  # nobody asked for the one metric that is biased for any matrix of similar recalls
-        judged.pop("min_recall", None)
-    warn_of_caveats(M, judged, method, draws["n_resamples"], options)
+        warn = numbers is None and options["on_failure"] != "ignore"
+        found = _mask_without_samples(M, found, (-2, -1) if axis is None else (-3, -2, -1), warn=warn)
+    if of == "metrics" and axis is None:
+        judged = dict(zip(wanted, found, strict=True))
+        if _plan.is_group(wanted):  # nobody asked for the one metric that is biased for any matrix of similar recalls
+            judged.pop("min_recall", None)
+        warn_of_caveats(M, judged, method, draws["n_resamples"], options)
     return found
 
 
-def _mask_without_samples(M: Array, found: list[Interval], *, warn: bool) -> list[Interval]:
-    """Return intervals that are NaN for matrices without samples, all of whose replicates are the matrix itself."""
+def _compute_intervals_of_samples(
+    M: Array,
+    wanted: tuple[str, ...],
+    layout: _plan.IndexedPlan,
+    kind: IntervalKind,
+    mass: np.ndarray,
+    given: dict[str, Any],
+    options: dict[str, Any],
+) -> list[Interval]:
+    """Return the interval of every name, with samples drawn one by one; `mass` holds the pseudo-counts of the prior."""
+    _, method, confidence_level, scheme, _ = kind
+    if method in ("normal", "wilson"):
+        compute = _compute_normal_intervals if method == "normal" else _compute_wilson_intervals
+        return compute(M, wanted, confidence_level, "rows" if scheme == "rows" else "total", options)
+    posterior = method == "posterior"
+    *parts, status = dispatch.call(
+        "metric_intervals", M, plan=layout.plan, method="percentile" if posterior else method,
+        confidence_level=confidence_level, scheme="dirichlet" if posterior else SCHEMES[scheme], n=options["n"],
+        prior=mass, num_threads=options["num_threads"], **given,
+    )  # fmt: skip
+    report_invalid(status, options["on_failure"], FAILED, M)
+    return [Interval(*parts[5 * place : 5 * place + 5]) for place in layout.positions]
+
+
+def _mask_without_samples(M: Array, found: list[Interval], axes: tuple[int, ...], *, warn: bool) -> list[Interval]:
+    """Return intervals that are NaN for matrices without samples, all of whose replicates are the matrix itself.
+
+    `axes` are those of a matrix, or of all clusters of one.
+    """
     own = adapter(M)
-    empty = own.evaluate(lambda M: (M != 0).sum((-2, -1)) == 0, M)  # a sum may wrap to 0
+    empty = own.evaluate(lambda M: (M != 0).sum(axes) == 0, M)  # a sum may wrap to 0
     if (warn or own.is_on_host(M)) and not own.any(empty):  # else nobody waits for the device
         return found
     if warn:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from cmfast._core import axis_names, dispatch, lazy, validate
+from cmfast._core import axis_names, dispatch, failures, lazy, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure, Undefined
 from cmfast._core.usual_options import describe_unknown_option
@@ -386,6 +386,8 @@ def compare(y_true: Array, y_a: Array, y_b: Array, names: Any = None, **given_op
         tested = _test_by_swaps(samples, sizes, differences, estimates, n_resamples, seed_of_swaps)
         least = {name: one.least for name, one in zip(several, tested, strict=True)}
         warn_of_few_swaps(least, level, one=True)
+    if not len(samples.sizes):
+        failures.warn_diagnostic("there are no samples, so the interval and p are NaN")
     labels = _get_label_names(y_true) or tuple(range(samples.n_labels))
     found = {}
     for k, (name, form) in enumerate(zip(several, forms, strict=True)):
@@ -397,6 +399,8 @@ def compare(y_true: Array, y_a: Array, y_b: Array, names: Any = None, **given_op
         fields["p_error"] = np.full(shape, np.nan)
         if tested is not None:
             fields |= {"p_value": tested[k].p_value, "p_error": tested[k].p_error}
+        if not len(samples.sizes):
+            fields |= {"p_value": np.full(shape, np.nan), "p_error": np.full(shape, np.nan)}
         fields["n_discordant"] = np.full(shape, sizes.sum())
         fields = {key: np.asarray(value)[()] for key, value in fields.items()}
         axes: dict[str, tuple[Any, ...]] = {"class": labels} if is_per_label(form) else {}

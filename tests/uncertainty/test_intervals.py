@@ -415,3 +415,24 @@ def test_labels_of_no_samples_warn():
     assert np.isnan([found.low, found.high, found.p_value]).all()
     with pytest.warns(cmfast.DiagnosticWarning, match="no samples"):
         assert np.isnan(cmfast.ConfusionCounts().interval("mcc").high)
+
+
+@pytest.mark.parametrize(
+    "options", [{"clusters": True}, {"strata": [0, 0, 1, 1]}, {"clusters": True, "method": "normal"}]
+)
+def test_clusters_without_samples_are_no_certain_zero(options):
+    M = np.stack([np.zeros((4, 2, 2), int), np.full((4, 2, 2), 3)])
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        found = uncertainty.interval(M, "accuracy", n_resamples=50, **options)
+    assert sum("some matrices have no samples" in str(w.message) for w in said) == 1
+    assert np.isnan([found.low[0], found.high[0], found.standard_error[0]]).all()
+    assert np.isfinite([found.low[1], found.high[1], found.standard_error[1]]).all()
+
+
+@pytest.mark.parametrize("of", ["row", "all"])
+def test_cells_without_samples_are_no_certain_zero(of):
+    with pytest.warns(cmfast.DiagnosticWarning, match="the matrix has no samples"):
+        found = uncertainty.interval(np.zeros((2, 2), int), of=of, n_resamples=50)
+    assert np.isnan(found.low).all()
+    assert np.isnan(found.high).all()

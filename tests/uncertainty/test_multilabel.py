@@ -423,3 +423,12 @@ def test_few_wrong_samples_and_rare_labels_warn():
     ):
         uncertainty.interval(y, p, ["f1_macro", "f1_micro", "f1"], multilabel=True, **FEW)
     uncertainty.interval(y, p, ["f1_micro", "f1_weighted", "f1_samples"], multilabel=True, **FEW)  # silent
+
+
+@pytest.mark.parametrize("test", ["permutation", "interval"])
+def test_no_samples_are_no_certain_difference(test):
+    none = np.zeros((0, 3), int)
+    with pytest.warns(cmfast.DiagnosticWarning, match="no samples"):
+        found = uncertainty.compare(none, none, none, "f1_macro", multilabel=True, test=test, n_resamples=20)
+    assert found.verdict() == "undefined"
+    assert np.isnan([found.low, found.high, found.p_value]).all()
