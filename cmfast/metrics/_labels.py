@@ -261,7 +261,8 @@ def from_labels(
     Warns
     -----
     DiagnosticWarning
-        A metric of ordered classes is requested for more than two text classes without a declared order. No samples.
+        A metric of ordered classes is requested for more than two text classes without a declared order; there are no
+        samples.
 
     Notes
     -----

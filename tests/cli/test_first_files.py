@@ -7,21 +7,8 @@ import numpy as np
 import pytest
 from commands import assert_exits_with_error
 
-from cmfast import cli
-
 ROWS = "label,new\ncat,cat\ncat,dog\ndog,dog\ncat,cat\ndog,cat\nfox,fox\n"
 COUNTS = [[2, 1, 0], [1, 1, 0], [0, 0, 1]]
-
-
-@pytest.fixture
-def run(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-
-    def command(*argv):
-        status = cli.main([*argv, "--quiet"])
-        return (status, *capsys.readouterr())
-
-    return command
 
 
 @pytest.mark.parametrize(("encoding", "name"), [("utf-16", "utf-16"), ("utf-16-be", "utf-16"), ("latin1", "latin1")])

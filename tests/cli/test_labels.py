@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import cmfast
-from cmfast import cli
 from cmfast._files import tables
 from cmfast.cli import _labels
 from cmfast.cli.commands import _confusion
@@ -71,18 +70,6 @@ def write(form, kind, pairs):
 
 def arrow_type(kind):
     return [pa.from_numpy_dtype(TYPES[kind])] if kind in TYPES else []
-
-
-@pytest.fixture
-def run(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-
-    def command(*argv):
-        status = cli.main([*argv, "--quiet"])
-        out, err = capsys.readouterr()
-        return status, out, err
-
-    return command
 
 
 def read(name):

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cmfast import cli, metrics
+from cmfast import metrics
 from cmfast.cli import _screen
 
 pytestmark = pytest.mark.pictures
@@ -101,17 +101,6 @@ def test_letters_that_the_terminal_lacks(folder, encoding):
     assert ("caf\\xe9" if encoding == "ascii" else "caf\u00e9") in text
     done = shell("cmfast confusion a.csv --quiet --json", folder, PYTHONIOENCODING=encoding)
     assert json.loads(done.stdout.decode(encoding))["labels"] == ["caf\u00e9", "na\u00efve", "\u732b"]
-
-
-@pytest.fixture
-def run(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-
-    def command(*argv):
-        status = cli.main([*argv, "--quiet"])
-        return (status, *capsys.readouterr())
-
-    return command
 
 
 def tame(text):

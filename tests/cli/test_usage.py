@@ -20,17 +20,6 @@ MATRIX = [[1, 1], [1, 1]]
 SKEWED = [[1, 1, 0], [0, 1, 0], [0, 0, 1]]
 
 
-@pytest.fixture
-def run(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-
-    def command(*argv):
-        status = cli.main([*argv, "--quiet"])
-        return (status, *capsys.readouterr())
-
-    return command
-
-
 def write(name, head, rows):
     if name.endswith(".csv"):
         Path(name).write_text("\n".join(",".join(map(str, row)) for row in [head, *rows]) + "\n")
