@@ -85,8 +85,8 @@ def auc_covariance(
     Returns
     -------
     AucCovariance
-        Areas, covariances and standard errors. Library and device of `y_score`. Lazy for Dask arrays; a Delayed for other
-        areas than "roc_auc", with `clusters` or with `max_fpr`.
+        Areas, covariances and standard errors. Library and device of `y_score`. Lazy for Dask arrays: a Delayed for
+        other areas than "roc_auc", with `clusters` or with `max_fpr`.
 
     Raises
     ------
