@@ -26,11 +26,15 @@ BOYD = "Boyd, Eng and Page"
 
 
 class Setting(NamedTuple):
-    """Shares of the classes, the distance of their scores in standard deviations, and the number of samples."""
+    """Shares of the classes, the distance of their scores in standard deviations, and the number of samples.
+
+    Weights are lognormal, independent of all else; `spread` is the standard deviation of their logarithms.
+    """
 
     shares: tuple[float, ...]
     distance: float
     n: int
+    spread: float = 0.0
 
 
 SETTINGS = {
@@ -42,6 +46,9 @@ SETTINGS = {
     "3 classes, 60 samples": Setting((0.6, 0.3, 0.1), 1.5, 60),
     "3 classes, 300 samples": Setting((0.6, 0.3, 0.1), 1.5, 300),
     "10 classes, 300 samples": Setting((0.1,) * 10, 2.0, 300),
+    "50 % of 60 positive, weighted": Setting((0.5, 0.5), 1.0, 60, 1.0),
+    "50 % of 300 positive, weighted": Setting((0.5, 0.5), 1.0, 300, 1.0),
+    "3 classes, 300 samples, weighted": Setting((0.6, 0.3, 0.1), 1.5, 300, 1.0),
 }
 TWO = {"roc_auc": {}, "roc_auc, max_fpr=0.2": {"max_fpr": 0.2}, "average_precision": {}}
 MANY: dict[str, dict[str, Any]] = {"roc_auc_ovr": {}, "roc_auc_ovr_weighted": {}, "roc_auc_ovo": {}}
@@ -73,7 +80,7 @@ def measure(setting: Setting, n_sets: int, seed: list[int]) -> dict[str, Any]:
     cases = TWO if len(setting.shares) == 2 else MANY
     truth = find_truth(setting, cases)
     held = {case: {"logit": 0, "normal": 0} for case in cases}
-    if "average_precision" in held:
+    if "average_precision" in held and not setting.spread:
         held["average_precision"][BOYD] = 0
     used = 0
     while used < n_sets:
@@ -81,11 +88,13 @@ def measure(setting: Setting, n_sets: int, seed: list[int]) -> dict[str, Any]:
         if np.bincount(y, minlength=len(setting.shares)).min() < 2:
             continue  # without two samples of each class there is no interval
         used += 1
+        weights = {"sample_weight": rng.lognormal(sigma=setting.spread, size=setting.n)} if setting.spread else {}
         for case, options in cases.items():
             for method in ("logit", "normal"):
-                one = uncertainty.interval(y, s, case.partition(",")[0], method=method, on_failure="ignore", **options)
+                more = {"method": method, "on_failure": "ignore"} | options | weights
+                one = uncertainty.interval(y, s, case.partition(",")[0], **more)
                 held[case][method] += bool(one.low <= truth[case] <= one.high)
-            if case == "average_precision":
+            if BOYD in held[case]:
                 value = np.float64(one.estimate)
                 with np.errstate(divide="ignore", invalid="ignore"):
                     middle = np.log(value / (1.0 - value))
