@@ -402,9 +402,9 @@ def _mask_without_samples(M: Array, found: list[Interval], axes: tuple[int, ...]
         which = "some matrices have" if dispatch.shape_of(empty) else "the matrix has"
         failures.warn_diagnostic(f"{which} no samples; the interval is NaN, and the estimate what undefined= says")
 
-    def mask(empty: Any, *ends: Any) -> list[Any]:
+    def mask(empty: Any, *ends: Any) -> tuple[Any, ...]:
         """Return the ends, NaN for matrices without samples."""
-        return [x * mask_failed(empty, x.ndim - empty.ndim) for x in ends]
+        return tuple(x * mask_failed(empty, x.ndim - empty.ndim) for x in ends)
 
     out = []
     for one in found:

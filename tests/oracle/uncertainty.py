@@ -400,10 +400,12 @@ def cluster_intervals(
                 at, values = (*index, *(() if k is None else (k,))), both[1] if k is None else both[1][:, k]
                 estimate[at] = both[0] if k is None else both[0][k]
                 bent = partial(_bent, units, name, k, C, n)
-                low[at], high[at] = _ends(values.tolist(), float(estimate[at]), method, confidence_level, bent)
                 known = values[~np.isnan(values)]
-                error[at] = known.std(ddof=1) if known.size > 1 else math.nan
                 lost[at] = n_resamples - known.size
+                if not M[index].any():  # without samples every replicate is the matrix itself
+                    continue
+                low[at], high[at] = _ends(values.tolist(), float(estimate[at]), method, confidence_level, bent)
+                error[at] = known.std(ddof=1) if known.size > 1 else math.nan
         out += [estimate, low, high, error, lost]
     return tuple(out)
 
