@@ -13,6 +13,8 @@ from cmfast.kernels.cpu.balancing import _contact_maps
 from cmfast.kernels.cpu.solver import symmetric_cells
 from cmfast.kernels.shared import symmetric_packing
 
+pytestmark = pytest.mark.exhaustive
+
 FEW = symmetric_cells.MOST_NUMPY_CELLS
 TYPES = [
     (np.int64, np.int64),

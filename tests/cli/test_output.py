@@ -26,6 +26,7 @@ def calls_of(path):
             yield node.func.attr, ast.unparse(node.func.value), {k.arg: ast.unparse(k.value) for k in node.keywords}
 
 
+@pytest.mark.exhaustive
 def test_nothing_is_ever_pickled():
     known = 0
     for path in SOURCES:

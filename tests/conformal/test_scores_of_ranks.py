@@ -12,6 +12,8 @@ from conformal_peers import import_torchcp
 import cmfast
 from cmfast import conformal
 
+pytestmark = pytest.mark.exhaustive
+
 UNIT = Fraction(1, 2**52)
 RULES = [{"method": "saps", "lam": 0.1}, {"method": "top_k"}]
 NAMES = ["saps", "top-k"]

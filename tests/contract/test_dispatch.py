@@ -254,6 +254,7 @@ def test_the_oracle_imports_nothing_of_the_house():
             assert {str(name).partition(".")[0] for name in names} <= allowed, f"{path.name}: {names}"
 
 
+@pytest.mark.house
 @pytest.mark.parametrize("target", ["cmfast", "kernels"])
 def test_imports_point_one_way(target):
     """Kernels know nothing of validation, dispatch or adapters."""

@@ -9,6 +9,8 @@ import pytest
 from mutation_data import MUTATIONS, Mutation
 from processes import ROOT
 
+pytestmark = pytest.mark.house
+
 NAMES = [one.name for one in MUTATIONS]
 
 

@@ -18,6 +18,8 @@ from cmfast._files import contact_maps, points, tables
 from cmfast._files.output import FileError
 from cmfast._files.stores import Url
 
+pytestmark = pytest.mark.house
+
 FOLDERS = ROOT / "cmfast", ROOT / "kernels"
 NETWORK = {"aiohttp", "ftplib", "http", "httpx", "requests", "smtplib", "socket", "ssl", "urllib", "xmlrpc"}
 # Where a name that could do harm is used, and for what.

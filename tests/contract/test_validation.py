@@ -490,6 +490,7 @@ def test_names_come_from_outside_only():
     assert caller._public_name("cmfast.uncertainty._resample", "resample") == "uncertainty.resample"
 
 
+@pytest.mark.house
 def test_names_are_put_in_front_in_one_place():
     """Whoever words a message leaves the name of the function out."""
     own = tuple(f"{name}: " for name, _ in public())

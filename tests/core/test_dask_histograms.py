@@ -6,6 +6,8 @@ from checks import assert_same_bits
 
 import cmfast
 
+pytestmark = pytest.mark.exhaustive
+
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 

@@ -5,6 +5,8 @@ import pytest
 
 from cmfast.kernels.cpu._core import distinct
 
+pytestmark = pytest.mark.exhaustive
+
 MOST = 2**64 - 1
 MULTIPLIERS = 0x94D049BB133111EB, 0xBF58476D1CE4E5B9
 

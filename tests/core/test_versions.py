@@ -15,6 +15,8 @@ from cmfast._core import source_digest
 from cmfast.cli import _cluster
 from cmfast.cli._parser import UsageError
 
+pytestmark = pytest.mark.cluster
+
 da = pytest.importorskip("dask.array")
 cloudpickle = pytest.importorskip("cloudpickle")
 

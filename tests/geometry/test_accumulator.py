@@ -56,6 +56,7 @@ def test_parts_are_the_whole(seed):
     assert_same_counts(accumulator.update(X, y, p, on_failure="ignore").counts(), whole + whole)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("order", ["as it comes", "growing"])
 def test_parts_on_disk_are_the_whole(order, tmp_path, monkeypatch):
     monkeypatch.setattr(_cell_accumulator, "MERGED_TRIPLES", 5_000)
@@ -339,6 +340,7 @@ def interrupted(call, at):
     return False
 
 
+@pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # opened, and closed by nobody's `with`
 def test_an_update_may_be_interrupted_anywhere(tmp_path, monkeypatch):
     monkeypatch.setattr(_cell_accumulator, "MERGED_TRIPLES", 30_000)

@@ -6,6 +6,8 @@ from checks import assert_same_bits, assert_same_fields
 
 import cmfast
 
+pytestmark = pytest.mark.exhaustive
+
 RNG = np.random.default_rng(5)
 N = 3000
 Y, P = RNG.integers(0, 4, (2, N))

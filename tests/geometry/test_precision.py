@@ -9,6 +9,8 @@ import cmfast
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu.geometry import columns
 
+pytestmark = pytest.mark.exhaustive
+
 
 @pytest.fixture
 def every_size(monkeypatch):

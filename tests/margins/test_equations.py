@@ -23,6 +23,8 @@ from cmfast.kernels.cpu.margins.tables.workspace import CELLS, LEVENBERG, SLACK,
 from cmfast.kernels.cpu.solver.panel_cholesky import COLUMNS, allocate_panels, factorize_panels, substitute_panels
 from cmfast.kernels.shared import margins_layout
 
+pytestmark = pytest.mark.exhaustive
+
 CHAIN = ((0, 1), (1, 2), (2, 3), (0, 3))
 LONG = ((0,), (1,), (2,))  # of which lines have many cells
 SHARED = ((0, 1), (0, 2), (0, 3))

@@ -12,6 +12,8 @@ from cmfast import Status
 from cmfast.kernels.cpu.margins import launch
 from cmfast.kernels.cpu.margins.tables import conjugate_gradients
 
+pytestmark = pytest.mark.exhaustive
+
 CHAIN = ((0, 1), (1, 2), (2, 3), (0, 3))
 TRIPLES = ((0, 1, 2), (0, 1, 3), (0, 2, 3), (1, 2, 3))
 FAMILIES = [  # the last four have cells too small for products to bound

@@ -14,6 +14,8 @@ from cmfast.kernels.cpu.margins import launch
 from cmfast.kernels.cpu.margins.tables import lanes_plan
 from cmfast.kernels.shared import margins_layout
 
+pytestmark = pytest.mark.exhaustive
+
 CHAIN = ((0, 1), (1, 2), (2, 3), (0, 3))
 SHAPES = {
     "pairs": ((4, 4, 4), PAIRS),

@@ -8,6 +8,8 @@ import pytest
 import cmfast
 from cmfast import Status
 
+pytestmark = pytest.mark.exhaustive
+
 
 def draw_problems(number, seed):
     """Yield designs, design weights, bounds from zero, and multipliers up to hundreds."""

@@ -45,6 +45,7 @@ def assert_planted_weights_are_found(number, seed=0):
     return most
 
 
+@pytest.mark.exhaustive
 def test_planted_weights_at_bounds_are_found():
     assert assert_planted_weights_are_found(25) <= 100
 
@@ -628,6 +629,7 @@ def assert_small_problems_are_right(number, seed):
     return counts
 
 
+@pytest.mark.exhaustive
 def test_verdicts_of_small_problems_are_those_of_rational_arithmetic():
     counts = assert_small_problems_are_right(800, 0)
     assert counts[Status.UNDETERMINED] <= 4

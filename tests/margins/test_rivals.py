@@ -11,6 +11,8 @@ from rivals_tools import DONE, GAVE_UP, REFUSED, TOOLS
 
 import cmfast
 
+pytestmark = pytest.mark.exhaustive
+
 KEPT = json.loads(rivals.KEPT.read_text())
 # What no digits of targets decide: it must not be called right, and may be.
 UNDECIDED = ("beyond the digits",)

@@ -10,6 +10,8 @@ from oracle.margins import spread, verdict
 import cmfast
 from cmfast import Status
 
+pytestmark = pytest.mark.exhaustive
+
 CHAIN = ((0, 1), (1, 2), (0, 2))
 MARGINS = {2: (((0,), (1,)),), 3: (PAIRS, ((0, 1), (2,)), ((0, 1), (1, 2)), ((0,), (1,), (2,)), ((0, 1), (0, 2), (1,)))}
 MARGINS |= {4: (((0, 1), (1, 2), (2, 3), (0, 3)), ((0, 1, 2), (1, 2, 3)), ((0, 1), (2, 3), (0, 2), (1, 3)))}

@@ -64,6 +64,7 @@ def test_policies_that_the_command_refuses(text, tmp_path, capsys):
     assert "must be a number from 0 to 1, or one of present, nan, strict, zero, one, got" in capsys.readouterr().err
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("fill", [0, 0.25, 1, np.float32(0.5), np.int64(1)])
 def test_a_number_fills_and_averages_run_over_present_classes(fill, rng):
     sparse = rng.integers(0, 3, (40, 5, 5)) * (rng.random((40, 5, 5)) < 0.25)

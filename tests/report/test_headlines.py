@@ -10,6 +10,8 @@ import cmfast
 from cmfast import metrics, uncertainty
 from cmfast._core import confused_pairs
 
+pytestmark = pytest.mark.exhaustive
+
 FAST = [case for case in headlines.cases() if case[1] in (5, 10)]
 
 

@@ -60,6 +60,7 @@ def test_margins_of_any_shape(shape):
     check(M, cmfast.ipf(M, u, v), u, v)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("family", ["confusion .9999", "superclasses"])
 def test_small_cells_are_right_where_the_residual_cannot_see_them(family):
     M = FAMILIES[family](66)[0]
@@ -168,6 +169,7 @@ def test_sweeps_that_leave_the_range_are_taken_back(monkeypatch):
         np.testing.assert_allclose(found.matrix, want.matrix, rtol=1e-8)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("R", [1, 3, 4, 9, 33])
 @pytest.mark.parametrize("C", [1, 7, 8, 19, 32])
 def test_passes_over_any_number_of_rows_and_columns(R, C):

@@ -6,6 +6,8 @@ import torture
 
 import cmfast
 
+pytestmark = pytest.mark.exhaustive
+
 
 @pytest.mark.parametrize("total", [40_000, pytest.param(1_000_000, marks=pytest.mark.slow)])
 def test_no_answer_is_wrong(total):

@@ -12,6 +12,8 @@ import spread_tables
 import cmfast
 from cmfast import Status
 
+pytestmark = pytest.mark.exhaustive
+
 TOL = 1e-9
 QUICK = {family: 300 if spread_tables.is_quick(family) else 8 for family in spread_tables.FAMILIES}
 TRUE = {Status.CONVERGED, Status.UNDETERMINED, Status.MAX_ITER}

@@ -11,6 +11,8 @@ from scaling_paths import AUTO, PATHS, SWEEPS
 import cmfast
 from cmfast import Status
 
+pytestmark = pytest.mark.exhaustive
+
 TRUE = {Status.CONVERGED, Status.UNDETERMINED, Status.MAX_ITER}
 SHORT = {family: 60 if spread_tables.is_quick(family) else 3 for family in spread_tables.FAMILIES}
 

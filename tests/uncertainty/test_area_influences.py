@@ -17,6 +17,8 @@ from cmfast import uncertainty
 from cmfast._core.annotations import AreaName
 from cmfast.uncertainty._areas import SCORES as SCORES_OF_AREAS
 
+pytestmark = pytest.mark.exhaustive
+
 LEVEL = NormalDist().inv_cdf(0.975)
 STEP = 1e-5
 

@@ -108,6 +108,7 @@ def test_whole_floats_name_strata():
     assert uncertainty.standard_error(PATIENTS, "mcc", clusters=True, strata=strata.astype(float)) == wanted
 
 
+@pytest.mark.exhaustive
 def test_few_clusters_are_surer_than_they_can_be():
     draws, repetitions = np.random.default_rng(5), 3000
     for k, low, high in ((2, 0.5, 0.75), (6, 0.8, 0.9), (40, 0.92, 0.96)):

@@ -346,6 +346,7 @@ def test_a_row_that_may_lose_all_its_samples_says_in_how_many_replicates():
     assert found.n_undefined.min() > 100
 
 
+@pytest.mark.exhaustive
 def test_the_page_of_coverage_counts_what_intervals_hold():
     setting = "2 classes, balanced, recall 0.7, n 100"
     truth, n = interval_coverage.settings()[setting]

@@ -190,6 +190,7 @@ def swap(y, a, b, swapped):
     return np.where(swapped[:, None], b, a), np.where(swapped[:, None], a, b)
 
 
+@pytest.mark.exhaustive
 def test_permutation_test_enumerates_all_swaps():
     y, a, b = draw(60, 3, seed=5, wrong=(0.02, 0.1))
     b = np.where((a != b).any(1)[:, None] & (np.cumsum((a != b).any(1)) > 9)[:, None], a, b)
@@ -239,6 +240,7 @@ def test_comparisons_agree_with_a_loop_over_drawn_samples(method):
         assert np.array_equal(one.n_discordant, np.full(np.shape(want), (a != b).any(1).sum()))
 
 
+@pytest.mark.exhaustive
 def test_random_swaps_agree_with_all_swaps():
     """Sixteen samples that differ, each in another way: 65,536 tables, more than are enumerated."""
     y, a, b = draw(80, 5, seed=9, wrong=(0.05, 0.2))
