@@ -120,8 +120,8 @@ def auc_covariance(
     this weight. With clusters the influences of their samples are added first, and numbers of samples are random.
 
     A batch of "roc_auc" of two classes runs in one kernel. All other areas, and those with clusters, are computed one
-    problem after another by NumPy, in a Python loop: a thousand problems of a thousand scores take half a second, an
-    eighth of the time of scikit-learn's areas alone (docs/uncertainty.md).
+    problem after another by NumPy, in a Python loop: a thousand problems of a thousand scores take 0.4 s for average
+    precision and 2 s for one-vs-one averages of three classes, where scikit-learn takes 3 and 12 s for areas alone.
 
     An area is NaN without a positive or a negative sample, and a covariance with fewer than two of either. If a model
     ranks all positive samples above all others, its variance is 0, which says little about other samples.
