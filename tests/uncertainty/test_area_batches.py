@@ -163,8 +163,9 @@ def test_other_libraries(name):
 
 
 def test_arrays_of_jax():
-    jax = pytest.importorskip("jax")
-    jax.config.update("jax_enable_x64", True)
+    pytest.importorskip("jax")
+    from optional import jax  # only now, as its import takes seconds
+
     y, scores, _ = draw("average_precision")
     given = jax.numpy.asarray(y), jax.numpy.asarray(scores[:, :, 0])
     found = uncertainty.interval(*given, "average_precision")
