@@ -168,6 +168,8 @@ class Scored(NamedTuple):
 
     def select(self, index: tuple[int, ...]) -> "Scored":
         """Return the problem at `index` of the batch, its clusters numbered from 0 without gaps."""
+        if not self.batch:
+            return self
         unit = None if self.unit is None else np.unique(self.unit[index], return_inverse=True)[1].reshape(-1)
         return self._replace(
             codes=self.codes[index],
@@ -200,6 +202,8 @@ class Scored(NamedTuple):
     def count_units(self) -> np.ndarray:
         """Return the number of clusters of each problem, shape (...)."""
         assert self.unit is not None
+        if not self.batch:  # numbers have no gaps
+            return np.asarray(self.unit.max(initial=-1) + 1)
         unit = np.sort(self.unit, axis=-1)
         return np.asarray((np.diff(unit, axis=-1) > 0).sum(-1) + (unit.shape[-1] > 0))
 
