@@ -32,9 +32,32 @@ def _sorted_scores(P, u):
     return order, ranked.cumsum(-1) - u[:, None] * ranked
 
 
+def numpy_rank_scores(P, y, u, lam=None):
+    """Sort and count ranks: SAPS with the weight `lam` of a rank, top-k without."""
+    return np.take_along_axis(_sorted_rank_scores(P, u, lam)[1], _places(P, y), -1)[:, 0]
+
+
+def _sorted_rank_scores(P, u, lam):
+    order, behind = np.argsort(-P, axis=-1, kind="stable"), np.arange(P.shape[-1]) - u[:, None]
+    if lam is None:
+        return order, 1.0 + behind
+    most = P.max(-1)
+    s = most[:, None] + lam * behind
+    s[:, 0] = (1.0 - u) * most
+    return order, s
+
+
+def numpy_rank_sets(P, q, u, lam=None):
+    """Sort once, compare scores by rank with every threshold, put back."""
+    return _put_back(*_sorted_rank_scores(P, u, lam), P, q)
+
+
 def numpy_sets(P, q, u):
     """Sort and add up once, compare with every threshold, put back."""
-    order, s = _sorted_scores(P, u)
+    return _put_back(*_sorted_scores(P, u), P, q)
+
+
+def _put_back(order, s, P, q):
     out = np.empty((len(q), *P.shape), bool)
     for k, limit in enumerate(q):
         np.put_along_axis(out[k], order, s <= limit, -1)

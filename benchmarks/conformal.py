@@ -3,7 +3,14 @@
 import numpy as np
 
 from benchmarks._job import Job, Rival
-from benchmarks._rivals_of_conformal import numpy_problem, numpy_scores, numpy_sets, peers
+from benchmarks._rivals_of_conformal import (
+    numpy_problem,
+    numpy_rank_scores,
+    numpy_rank_sets,
+    numpy_scores,
+    numpy_sets,
+    peers,
+)
 from cmfast import conformal
 
 ALPHAS = [0.05, 0.1, 0.2, 0.3]
@@ -25,6 +32,8 @@ def jobs(*, small: bool = False) -> list[Job]:
     few = [_shared(500, C) for C in ((10,) if small else (10, 100))]
     return [
         *large,
+        *_make_rank_jobs(n, 100, "saps", {"lam": 0.1}),
+        *_make_rank_jobs(n, 100, "top_k", {}),
         *few,
         _many(3 if small else 1000, 2 if small else 5),
         _make_class_thresholds_job(2000 if small else 1_000_000),
@@ -159,6 +168,39 @@ def _make_classes_job(n, C):
             ],
         ),
         _shared(n, C),
+    ]  # fmt: skip
+
+
+def _make_rank_jobs(n, C, method, options):
+    """Return the jobs of a score by ranks: the scores of labels, and the sets of four thresholds."""
+    P, y, u = rows(n, C)
+    rule = {"method": method, "u": u, **options}
+    s = conformal.scores(P, y, **rule)
+    q = conformal.threshold(s, ALPHAS)
+    mask = conformal.prediction_sets(P, q, **rule).mask
+
+    def same_scores(found):
+        np.testing.assert_allclose(found, s, atol=1e-9)
+        return "scores"
+
+    def same_sets(found):
+        got = found if isinstance(found, np.ndarray) else found.mask
+        assert (got != mask).sum() <= max(2 * len(ALPHAS), 1e-5 * mask.size)  # the rows whose scores are thresholds
+        return "sets"
+
+    size = f"{n:,} rows, {C} classes"
+    return [
+        Job(
+            f"scores, {method}", size, n, "rows", lambda threads: conformal.scores(P, y, num_threads=threads, **rule),
+            same_scores, P.sum, "read",
+            [Rival("NumPy", lambda: numpy_rank_scores(P, y, u, **options), n, same_scores)],
+        ),
+        Job(
+            f"prediction_sets, {method}", f"{size}, {len(ALPHAS)} alphas", n, "rows",
+            lambda threads: conformal.prediction_sets(P, q, num_threads=threads, **rule),
+            same_sets, P.sum, "read",
+            [Rival("NumPy", lambda: numpy_rank_sets(P, q, u, **options), n, same_sets)],
+        ),
     ]  # fmt: skip
 
 

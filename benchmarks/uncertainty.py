@@ -26,7 +26,7 @@ def jobs(*, small: bool = False) -> list[Job]:
     return [
         _simulation(small=small), _comparison(small=small), _permutation(small=small), _interval(small=small),
         _cells(small=small), _errors(small=small), _areas(small=small), _groups(small=small),
-        _multilabel(small=small),
+        _multilabel(small=small), _many_areas(small=small),
         *(_all_errors(C, 20 if small else B) for C, B in ((3, 500_000), (10, 200_000), (32, 10_000), (100, 500))),
     ]  # fmt: skip
 
@@ -223,6 +223,37 @@ def _areas(*, small: bool) -> Job:
     ]
     size = f"{models} models, {n:,} scores each"
     return Job("auc_covariance", size, models, "models", run, check, lambda: np.sort(scores), "sort", rivals)
+
+
+def _many_areas(*, small: bool) -> Job:
+    """Return the job: intervals of the average precision of many problems, which run in a Python loop."""
+    B, n, rng = (20, 200, np.random.default_rng(0)) if small else (1000, 1000, np.random.default_rng(0))
+    y = rng.integers(0, 2, (B, n))
+    scores = rng.normal(size=(B, n)) + y
+    few = min(B, 50)
+
+    def check(found):
+        assert (found.low < found.estimate).all()
+        assert (abs(found.estimate - 0.76) < 0.15).all()
+        return f"mean {found.estimate.mean():.4f}"
+
+    def use_sklearn():
+        from sklearn.metrics import average_precision_score
+
+        return np.array([average_precision_score(*one) for one in zip(y[:few], scores[:few], strict=True)])
+
+    def check_areas(found):
+        np.testing.assert_allclose(
+            found, uncertainty.interval(y[:few], scores[:few], "average_precision").estimate, rtol=1e-9
+        )
+        return f"mean {found.mean():.4f}"
+
+    def run(threads):
+        return uncertainty.interval(y, scores, "average_precision", num_threads=threads)
+
+    rivals = [Rival("scikit-learn, areas alone", use_sklearn, few, check_areas)]
+    size = f"{B:,} problems of {n:,} scores"
+    return Job("interval of areas", size, B, "problems", run, check, lambda: np.sort(scores), "sort", rivals)
 
 
 def _errors(*, small: bool) -> Job:

@@ -1,14 +1,15 @@
 """Measure how often intervals of areas hold the truth: ``python docs/area_coverage.py``.
 
 Samples of known distributions are drawn many times, and the intervals that hold the true area are counted. The counts
-are kept in ``area_coverage.json``, and their table in ``uncertainty.md`` is written anew. It takes some two minutes of
-one core. Beside the intervals of `interval` it measures one that needs no influences: the logit interval of Boyd, Eng
-and Page (2013) for average precision, whose standard error is that of a share of the positive samples.
+are kept in ``area_coverage.json``, and their tables in ``uncertainty.md`` are written anew. It takes some three minutes
+of one core. Beside the intervals of `interval` it measures one that needs no influences: the logit interval of Boyd,
+Eng and Page (2013) for average precision, whose standard error is that of a share of the positive samples.
 """
 
 import argparse
 import json
 import warnings
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +20,10 @@ from cmfast.uncertainty import _area_influences
 
 HERE = Path(__file__).parent
 PAGE, KEPT = HERE / "uncertainty.md", HERE / "area_coverage.json"
-BEGIN, END = "<!-- areas begin -->", "<!-- areas end -->"
+SIZES = "by effective size"  # key of what was counted of weighted samples
+EDGES = (0, 5, 8, 12, 16, 20, 25, 40, 80)  # of effective sizes
+FEWEST = 300  # intervals in a range for a share to be shown
+UNEVEN = 0.75  # effective size of a class as a share of its samples: more is not looked at
 POPULATION = 3_000_000
 Z = 1.959963984540054
 BOYD = "Boyd, Eng and Page"
@@ -50,6 +54,16 @@ SETTINGS = {
     "50 % of 300 positive, weighted": Setting((0.5, 0.5), 1.0, 300, 1.0),
     "3 classes, 300 samples, weighted": Setting((0.6, 0.3, 0.1), 1.5, 300, 1.0),
 }
+WEIGHTED = [
+    Setting(shares, distance, n, spread)
+    for shares, distance, sizes in (
+        ((0.5, 0.5), 1.0, (24, 40, 60, 100, 160, 300)),
+        ((0.9, 0.1), 1.5, (100, 200, 400, 800)),
+        ((0.6, 0.3, 0.1), 1.5, (60, 150, 300, 600)),
+    )
+    for n in sizes
+    for spread in (1.0, 1.5)
+]
 TWO = {"roc_auc": {}, "roc_auc, max_fpr=0.2": {"max_fpr": 0.2}, "average_precision": {}}
 MANY: dict[str, dict[str, Any]] = {"roc_auc_ovr": {}, "roc_auc_ovr_weighted": {}, "roc_auc_ovo": {}}
 
@@ -104,10 +118,52 @@ def measure(setting: Setting, n_sets: int, seed: list[int]) -> dict[str, Any]:
     return {"test_sets": n_sets, "truth": truth, "held": held}
 
 
+def measure_sizes(n_sets: int) -> dict[str, list[list[int]]]:
+    """Return for each area, and each range of effective sizes, the number of intervals that hold the truth and of all.
+
+    The size is that of the class where it is smallest, which must be uneven.
+    """
+    found: dict[str, list[list[int]]] = {case: [[0, 0] for _ in EDGES[1:]] for case in (*TWO, *MANY)}
+    truths: dict[tuple[float, ...], dict[str, float]] = {}
+    for k, setting in enumerate(WEIGHTED):
+        rng, C = np.random.default_rng([12, k]), len(setting.shares)
+        cases = TWO if C == 2 else MANY
+        truth = truths.setdefault(setting.shares, {}) or find_truth(setting, cases)
+        truths[setting.shares] = truth
+        for _ in range(n_sets):
+            y, s = draw(setting, setting.n, rng)
+            w, number = rng.lognormal(sigma=setting.spread, size=setting.n), np.bincount(y, minlength=C)
+            if number.min() < 2:
+                continue
+            sizes = np.bincount(y, w) ** 2 / np.bincount(y, w * w)
+            place = int(np.searchsorted(EDGES, sizes.min(), side="right")) - 1
+            if sizes.min() >= UNEVEN * number[sizes.argmin()] or place == len(EDGES) - 1:
+                continue
+            for case, options in cases.items():
+                more: dict[str, Any] = {"on_failure": "ignore", "sample_weight": w} | options
+                one = uncertainty.interval(y, s, case.partition(",")[0], **more)
+                found[case][place][0] += bool(one.low <= truth[case] <= one.high)
+                found[case][place][1] += 1
+    return found
+
+
+def write_sizes(counts: dict[str, list[list[int]]]) -> str:
+    """Return the table of coverages by effective size in Markdown."""
+    lines = [
+        "| effective size | " + " | ".join(f"`{case}`" for case in counts) + " |",
+        "|---" * (1 + len(counts)) + "|",
+    ]
+    for k, (low, high) in enumerate(pairwise(EDGES)):
+        shares = [f"{100 * one[k][0] / one[k][1]:.1f} %" if one[k][1] >= FEWEST else "" for one in counts.values()]
+        lines.append("| " + " | ".join([f"{low} to {high}", *shares]) + " |")
+    return "\n".join(lines)
+
+
 def write_table(kept: dict[str, Any]) -> str:
     """Return the table of coverages in Markdown."""
     lines = ['| samples | area | `"logit"` | `"normal"` | Boyd, Eng and Page |', "|---|---|---|---|---|"]
-    for name, one in kept.items():
+    for name in SETTINGS:
+        one = kept[name]
         for case, counts in one["held"].items():
             shares = [
                 f"{100 * counts[m] / one['test_sets']:.1f} %" if m in counts else "" for m in ("logit", "normal", BOYD)
@@ -128,9 +184,15 @@ def main() -> None:
         if not args.page and kept.get(name, {}).get("test_sets") != args.sets:
             kept[name] = measure(setting, args.sets, [11, k])
             KEPT.write_text(json.dumps(kept, indent=1) + "\n")
+    if not args.page and kept.get(SIZES, {}).get("test_sets") != args.sets:
+        kept[SIZES] = {"test_sets": args.sets, "counts": measure_sizes(args.sets)}
+        KEPT.write_text(json.dumps(kept, indent=1) + "\n")
     text = PAGE.read_text()
-    head, tail = text[: text.index(BEGIN) + len(BEGIN)], text[text.index(END) :]
-    PAGE.write_text(f"{head}\n\n{write_table(kept)}\n\n{tail}")
+    for place, table in (("areas", write_table(kept)), ("sizes", write_sizes(kept[SIZES]["counts"]))):
+        begin, end = f"<!-- {place} begin -->", f"<!-- {place} end -->"
+        head, tail = text[: text.index(begin) + len(begin)], text[text.index(end) :]
+        text = f"{head}\n\n{table}\n\n{tail}"
+    PAGE.write_text(text)
 
 
 if __name__ == "__main__":

@@ -221,17 +221,23 @@ def _refuse_absent(pos_label: object, labels: list[Any]) -> NoReturn:
 def explain_bad_row(arrays: list[Any], index: tuple[int, ...]) -> str:
     """Return a text that says why the row of scores at `index` was left out."""
     score, y, *weight = (adapter(array).entry(array, index) for array in arrays if array is not None)
-    wrong = np.flatnonzero((y < -1) | (y > 1))
-    if wrong.size:
-        where = f"y_true{bad_values.format_index((*index, wrong[0]))}"
-        labels = np.unique(y).tolist()
-        several = "pass pos_label="
-        cure = f"pass pos_label={labels[1]} if that is positive" if len(labels) == 2 else several
-        return f"label {y[wrong[0]]} at {where} is not 0, 1 or -1; {cure}"
+    if said := describe_bad_label(y, index):
+        return said
     said = bad_values.describe_first("y_score", score, np.isnan(score), index)
     for one in weight:
         said = said or bad_values.describe_first("sample_weight", one, ~np.isfinite(one), index)
     return said or bad_values.OVERFLOWING_WEIGHTS
+
+
+def describe_bad_label(y: np.ndarray, index: tuple[int, ...]) -> str:
+    """Return a text that names the first label of the row at `index` that is not 0, 1 or -1; "" if all are valid."""
+    wrong = np.flatnonzero((y < -1) | (y > 1))
+    if not wrong.size:
+        return ""
+    where = f"y_true{bad_values.format_index((*index, wrong[0]))}"
+    labels = np.unique(y).tolist()
+    cure = f"pass pos_label={labels[1]} if that is positive" if len(labels) == 2 else "pass pos_label="
+    return f"label {y[wrong[0]]} at {where} is not 0, 1 or -1; {cure}"
 
 
 def _check_argument_order(name: str, y_score: Array, y_true: Array) -> None:

@@ -17,10 +17,9 @@ from cmfast._core.adapters import adapter
 from cmfast._core.annotations import AreaMethod, Array, OnFailure
 from cmfast.confusion_counts import _groups, _label_codes
 from cmfast.kernels.status import INVALID, OK
-from cmfast.metrics._thresholds import adopt_scores
+from cmfast.metrics._thresholds import adopt_scores, describe_bad_label
 from cmfast.uncertainty._areas import AREA, AVERAGE_PRECISION, AVERAGES, FAILED, compute_area_interval, warn_of_no_width
-from cmfast.uncertainty._caveats import warn_of_few_clusters
-from cmfast.uncertainty._comparison import Comparison, summarize_errors
+from cmfast.uncertainty._caveats import warn_of_few_clusters, warn_of_uneven_weights
 from cmfast.uncertainty._results import Interval
 
 
@@ -101,7 +100,7 @@ def compute_average_precision(positive: np.ndarray, scores: np.ndarray, weight: 
     # A sample changes the precision at its own score and at all lower ones.
     step = curve.positives / size
     gain, loss = (np.cumsum(x[::-1])[::-1] for x in (step, step * precision))
-    of_positives = precision + gain - loss - area
+    of_positives = (precision - area) + (gain - loss)  # 0 without negative samples
     return Influences(area, weight * (np.where(positive, of_positives[curve.group], -loss[curve.group]) / P))
 
 
@@ -111,9 +110,9 @@ def average_areas(codes: np.ndarray, scores: np.ndarray, weight: np.ndarray, nam
     Averages weighted by the shares of classes include the influence of the samples on these shares.
     """
     n, C = scores.shape
-    whole = float(weight.sum())
+    whole = weight.sum()
     sizes = np.bincount(codes, weight, C)
-    area, influence, total = 0.0, np.zeros(n), 0.0
+    area, influence, total = np.float64(0.0), np.zeros(n), np.float64(0.0)
     for classes, mask, one in _list_areas(codes, scores, weight, one_vs_rest="ovr" in name):
         share = sizes[classes].sum() / whole if name.endswith("_weighted") else 1.0
         total += share
@@ -121,7 +120,7 @@ def average_areas(codes: np.ndarray, scores: np.ndarray, weight: np.ndarray, nam
         influence[mask] += share * one.influence
         if name.endswith("_weighted"):
             influence += weight * ((np.isin(codes, classes) - share) * (one.area / whole))
-    return Influences(area / total, influence / total)
+    return Influences(float(area / total), influence / total)
 
 
 def _list_areas(
@@ -146,45 +145,70 @@ def _list_areas(
 
 
 class Scored(NamedTuple):
-    """Class indices (n,), the scores of every model, weights (n,), the cluster of each sample or None.
+    """Problems (...): class indices (..., n), the scores of each model, weights, the cluster of each sample or None.
 
-    `places` say where the user gave the scores: the argument, and the index in it. Results return to the library of
-    `home`.
+    Scores have shape (..., n), or (..., n, C) for averages over classes, and clusters are numbers from 0. For areas of
+    two classes, `labels` are what the user gave, 1 for positive samples, and class indices are 0 and 1. `places` say
+    where the user gave the scores: the argument, and the index in an element of the batch. Results return to the
+    library of `home`.
     """
 
     codes: np.ndarray
+    labels: np.ndarray | None
     scores: list[np.ndarray]
     places: list[tuple[str, tuple[int, ...]]]
     weight: np.ndarray
     unit: np.ndarray | None
     home: Any
 
-    def find_status(self) -> np.ndarray:
-        """Return INVALID if a score is NaN, or a weight negative or not finite; else OK."""
-        bad = any(np.isnan(side).any() for side in self.scores) or not self._are_weights_good()
-        return np.array(INVALID if bad else OK, np.int8)
+    @property
+    def batch(self) -> tuple[int, ...]:
+        """Shape of the batch, () for one problem."""
+        return self.codes.shape[:-1]
 
-    def _are_weights_good(self) -> bool:
-        """Return whether all weights, and their sum, are finite and none is negative."""
+    def select(self, index: tuple[int, ...]) -> "Scored":
+        """Return the problem at `index` of the batch, its clusters numbered from 0 without gaps."""
+        if not self.batch:
+            return self
+        unit = None if self.unit is None else np.unique(self.unit[index], return_inverse=True)[1].reshape(-1)
+        return self._replace(
+            codes=self.codes[index],
+            labels=None if self.labels is None else self.labels[index],
+            scores=[side[index] for side in self.scores],
+            weight=self.weight[index],
+            unit=unit,
+        )
+
+    def find_status(self) -> np.ndarray:
+        """Return INVALID for problems with a NaN score, a bad label, or a weight negative or not finite; else OK."""
         with np.errstate(over="ignore", invalid="ignore"):
-            return bool((self.weight >= 0.0).all() and self.weight.sum() < np.inf)
+            bad = ~((self.weight >= 0.0).all(-1) & (self.weight.sum(-1) < np.inf))
+        for side in self.scores:
+            bad |= np.isnan(side).any(tuple(range(len(self.batch), side.ndim)))
+        if self.labels is not None:
+            bad |= ((self.labels < -1) | (self.labels > 1)).any(-1)
+        return np.where(bad, INVALID, OK).astype(np.int8)
 
     def explain(self, index: tuple[int, ...]) -> str:
-        """Return a text that names the first weight or score that is bad."""
-        del index  # there is one element
-        wrong = ~((self.weight >= 0.0) & np.isfinite(self.weight))
-        said = bad_values.describe_first("sample_weight", self.weight, wrong)
-        for (name, at), side in zip(self.places, self.scores, strict=True):
-            said = said or bad_values.describe_first(name, side, np.isnan(side), at)
-        return said or "the sum of sample_weight is infinite"
+        """Return a text that names the first label, weight or score that is bad in the problem at `index`."""
+        one = self.select(index)
+        said = "" if one.labels is None else describe_bad_label(one.labels, index)
+        wrong = ~((one.weight >= 0.0) & np.isfinite(one.weight))
+        said = said or bad_values.describe_first("sample_weight", one.weight, wrong, index)
+        for (name, at), side in zip(one.places, one.scores, strict=True):
+            said = said or bad_values.describe_first(name, side, np.isnan(side), (*index, *at))
+        return said or bad_values.OVERFLOWING_WEIGHTS
 
-    def count_units(self) -> int:
-        """Return the number of clusters."""
+    def count_units(self) -> np.ndarray:
+        """Return the number of clusters of each problem, shape (...)."""
         assert self.unit is not None
-        return int(self.unit.max(initial=-1)) + 1
+        if not self.batch:  # numbers have no gaps
+            return np.asarray(self.unit.max(initial=-1) + 1)
+        unit = np.sort(self.unit, axis=-1)
+        return np.asarray((np.diff(unit, axis=-1) > 0).sum(-1) + (unit.shape[-1] > 0))
 
     def estimate_covariances(self, influences: list[np.ndarray]) -> np.ndarray:
-        """Return the covariances (K, K) of sums of the influences of samples on K areas.
+        """Return the covariances (K, K) of sums of the influences of samples of one problem on K areas.
 
         NaN with one cluster, or with one sample of a class. Samples and clusters without weight do not count.
         """
@@ -192,7 +216,7 @@ class Scored(NamedTuple):
         if self.unit is None:
             group, values = self.codes, influences
         else:
-            k = self.count_units()
+            k = int(self.unit.max(initial=-1)) + 1
             weighted = np.bincount(self.unit, weighted, k) > 0.0
             group, values = np.zeros(k, np.int64), [np.bincount(self.unit, x, k) for x in influences]
         n_groups = int(group.max(initial=-1)) + 1
@@ -204,10 +228,6 @@ class Scored(NamedTuple):
                 with np.errstate(invalid="ignore", divide="ignore"):
                     found[j, k] = found[k, j] = np.sum(np.where(sizes > 0, products * (sizes / (sizes - 1.0)), 0.0))
         return found
-
-    def estimate_error(self, influence: np.ndarray) -> float:
-        """Return the standard error of a sum of the influences of samples."""
-        return float(np.sqrt(self.estimate_covariances([influence])[0, 0]))
 
 
 class AreaOptions(NamedTuple):
@@ -239,75 +259,81 @@ def adopt(
         validate.refuse("max_fpr", "above 0 and at most 1", validate.format_value(max_fpr))
     if name in AVERAGES and pos_label is not None:
         validate.refuse("pos_label", f"left out with {name!r}", validate.format_value(pos_label))
-    if name in AVERAGES:
-        codes, scores, weight, home = _adopt_classes(y_true, given, chosen.sample_weight, models=models)
-    else:
-        codes, scores, weight, home = _adopt_two_classes(y_true, given, chosen, models=models)
+    adopt_sides = _adopt_classes if name in AVERAGES else _adopt_two_classes
+    codes, labels, scores, weight, home = adopt_sides(y_true, given, chosen, models=models)
     unit = None
     if clusters is not None and clusters is not False:
         if isinstance(clusters, bool):
             validate.refuse("clusters", "the cluster of each sample where scores are given", clusters)
-        _, number, _ = _groups.number_groups({"clusters": clusters}, codes, codes.shape)
-        unit = np.asarray(number)
-    weights = np.ones(len(codes)) if weight is None else _fetch("sample_weight", weight).astype(np.float64)
+        unit = _number_clusters(clusters, codes)
+    weights = np.ones(codes.shape) if weight is None else _fetch("sample_weight", weight).astype(np.float64)
     places: list[tuple[str, tuple[int, ...]]] = [(side, ()) for side in given]
     if models:
         places = [("y_score", (k,)) for k in range(len(scores))]
-    return Scored(codes, scores, places, weights, unit, home), u
+    return Scored(codes, labels, scores, places, weights, unit, home), u
+
+
+def _number_clusters(clusters: Any, codes: np.ndarray) -> np.ndarray:
+    """Return the number of the cluster of each sample, in the order of their sorted labels, shape of `codes`."""
+    _, number, order = _groups.number_groups({"clusters": clusters}, codes, codes.shape)
+    position = np.empty(len(order), np.int64)
+    position[order] = np.arange(len(order))
+    return np.asarray(position[np.asarray(number)].reshape(codes.shape))
 
 
 def _adopt_two_classes(
     y_true: Any, given: dict[str, Any], chosen: AreaOptions, *, models: bool
-) -> tuple[np.ndarray, list[np.ndarray], Any, Any]:
-    """Return 1 for positive samples and 0 for others, and scores of shape (n,), on the host; and adopted weights."""
+) -> tuple[np.ndarray, np.ndarray, list[np.ndarray], Any, Any]:
+    """Return 1 for positive samples and 0 for others, labels and scores (..., n), on the host; and adopted weights."""
     sides: list[np.ndarray] = []
     home, labels, weight = None, None, None
     for name, side in given.items():
         scores, labels, weight = adopt_scores(
             y_true, side, chosen.sample_weight, chosen.pos_label, None, models=models, name=name
         )
-        if len(dispatch.shape_of(scores)) != 1 + models:
-            wanted = "of shape (K, n), a row of scores for each model" if models else "one row of scores, shape (n,)"
-            validate.refuse(name, wanted, f"shape {dispatch.shape_of(scores)}")
         fetched = _fetch(name, scores)
-        sides += list(fetched) if models else [fetched]
+        sides += list(np.moveaxis(fetched, -2, 0)) if models else [fetched]
         home = scores if home is None else home
     y = _fetch("y_true", labels)
-    if ((y < -1) | (y > 1)).any():
-        validate.refuse("y_true", "0 or 1, or -1 or 1; else pass pos_label", int(y[(y < -1) | (y > 1)][0]))
-    return (y == 1).astype(np.int64), sides, weight, home
+    return (y == 1).astype(np.int64), y, sides, weight, home
 
 
 def _adopt_classes(
-    y_true: Any, given: dict[str, Any], weight: Any, *, models: bool
-) -> tuple[np.ndarray, list[np.ndarray], Any, Any]:
-    """Return the index of the class of each sample, and scores of shape (n, C), on the host; and adopted weights."""
+    y_true: Any, given: dict[str, Any], chosen: AreaOptions, *, models: bool
+) -> tuple[np.ndarray, None, list[np.ndarray], Any, Any]:
+    """Return the index of the class of each sample (..., n), scores (..., n, C), on the host; and adopted weights.
+
+    Classes are the labels of all problems.
+    """
     column = _label_codes.encode_labels("y_true", y_true, floats=True)
     codes = _fetch("y_true", column.codes)
-    if codes.ndim != 1:
-        validate.refuse("y_true", "of shape (n,)", f"shape {codes.shape}")
-    labels = [column.values[k] for k in np.unique(codes)]
+    if codes.ndim == 0:
+        validate.refuse("y_true", "of shape (..., n)", "shape ()")
+    validate.samples_last(sized=False, y_true=codes.shape)
+    shape = codes.shape
+    found, codes = np.unique(codes, return_inverse=True)
+    labels = [column.values[k] for k in found]
     order = sorted(range(len(labels)), key=labels.__getitem__)
     place = np.empty(len(order), np.int64)
     place[order] = np.arange(len(order))
-    codes = place[np.unique(codes, return_inverse=True)[1].reshape(-1)]
-    *adopted, weight = dispatch.adopt(**given, sample_weight=weight, optional=("sample_weight",))
+    codes = place[codes.reshape(shape)]
+    *adopted, weight = dispatch.adopt(**given, sample_weight=chosen.sample_weight, optional=("sample_weight",))
     validate.real(**dict(zip(given, adopted, strict=True)), sample_weight=weight)
     sides = [_fetch(name, side) for name, side in zip(given, adopted, strict=True)]
     for name, side in zip(given, sides, strict=True):
-        if side.ndim != 2 + models or side.shape[-2] != len(codes):
-            size = len(codes) if side.ndim == 2 + models else "n"
-            wanted = f"of shape ({'K, ' if models else ''}{size}, C), a column of scores per class"
-            validate.refuse(name, wanted, f"shape {side.shape}")
+        cut = side.ndim - 2 - models  # axes of the batch
+        if cut < 0 or (*side.shape[:cut], side.shape[-2]) != shape:
+            sizes = ", ".join([*map(str, shape[:-1]), *["K"] * models, str(shape[-1])])
+            validate.refuse(name, f"of shape ({sizes}, C), a column of scores per class", f"shape {side.shape}")
         if side.shape != sides[0].shape:
             validate.refuse(name, f"of shape {sides[0].shape}", f"shape {side.shape}")
-    if weight is not None and dispatch.shape_of(weight) != codes.shape:
-        validate.refuse("sample_weight", f"of shape {codes.shape}", f"shape {dispatch.shape_of(weight)}")
+    if weight is not None and dispatch.shape_of(weight) != shape:
+        validate.refuse("sample_weight", f"of shape {shape}", f"shape {dispatch.shape_of(weight)}")
     C = sides[0].shape[-1]
-    if len(labels) != C:
+    if len(labels) != C and 0 not in shape[:-1]:
         wanted = f"of {C} classes, one for each column of scores in the order of the sorted labels"
         validate.refuse("y_true", wanted, f"{len(labels)} classes")
-    return codes, list(sides[0]) if models else sides, weight, adopted[0]
+    return codes, None, list(np.moveaxis(sides[0], -3, 0)) if models else sides, weight, adopted[0]
 
 
 def _fetch(name: str, array: Any) -> np.ndarray:
@@ -328,13 +354,36 @@ def compute(name: str, given: Scored, scores: np.ndarray, max_fpr: float) -> Inf
     return compute_area(codes == 1, scores, weight, max_fpr)
 
 
-def _compute_all(name: str, given: Scored, max_fpr: float, on_failure: OnFailure) -> list[Influences]:
-    """Return the area `name` of every model, with the influences of all samples; NaN and a report for bad values."""
-    status = given.find_status()
+def compute_all(
+    name: str, given: Scored, max_fpr: float, on_failure: OnFailure, *, difference: bool = False
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the areas `name` of all problems, shape (..., K), and their covariances, shape (..., K, K).
+
+    With `difference` the covariance is the variance of the first area minus the second, shape (..., 1, 1). Problems
+    with bad values have NaN and are reported as `on_failure` says.
+    """
+    status, K = given.find_status(), len(given.scores)
     failures.report(status, on_failure, failed=FAILED, why=given.explain)
-    if status[()] != OK:
-        return [Influences(np.nan, np.full(len(given.codes), np.nan))] * len(given.scores)
-    return [compute(name, given, scores, max_fpr) for scores in given.scores]
+    J = 1 if difference else K
+    areas, covariances = np.full((*given.batch, K), np.nan), np.full((*given.batch, J, J), np.nan)
+    for index in np.ndindex(given.batch if given.codes.shape[-1] else (0,)):  # no samples, no area
+        if status[index] != OK:
+            continue
+        one = given.select(index)
+        with np.errstate(divide="ignore", invalid="ignore"):  # of classes without weight, whose areas are NaN
+            found = [compute(name, one, scores, max_fpr) for scores in one.scores]
+        influences = [each.influence for each in found]
+        areas[index] = [each.area for each in found]
+        covariances[index] = one.estimate_covariances([influences[0] - influences[1]] if difference else influences)
+    return areas, covariances
+
+
+def warn_of_samples(given: Scored, *, weighted: bool, p_values: bool = False) -> None:
+    """Warn of problems with few clusters, or with a class of small effective size by its weights."""
+    if given.unit is not None:
+        warn_of_few_clusters(given.count_units(), p_values=p_values, parts="problems")
+    if weighted:
+        warn_of_uneven_weights(given.codes, given.weight, averages=given.labels is None, p_values=p_values)
 
 
 def _return_home(home: Any, array: Any) -> Any:
@@ -352,13 +401,12 @@ def compute_interval(y_true: Array, y_score: Array, name: str, **options: Any) -
     level = validate.confidence_level(chosen.confidence_level)
     on_failure = validate.on_failure(chosen.on_failure)
     given, u = adopt(name, y_true, {"y_score": y_score}, chosen)
-    (found,) = _compute_all(name, given, u, on_failure)
-    error = given.estimate_error(found.influence)
+    areas, covariances = compute_all(name, given, u, on_failure)
+    auc, error = areas[..., 0][()], np.sqrt(covariances[..., 0, 0])
     if on_failure != "ignore":
-        if given.unit is not None:
-            warn_of_few_clusters(given.count_units())
-        warn_of_no_width(np.float64(error))
-    made = compute_area_interval(np.float64(found.area), np.float64(error), method, level)
+        warn_of_samples(given, weighted=chosen.sample_weight is not None)
+        warn_of_no_width(error)
+    made = compute_area_interval(auc, error, method, level)
     return Interval(*(_return_home(given.home, part) for part in made))
 
 
@@ -368,37 +416,8 @@ def compute_covariance(y_true: Array, y_score: Array, name: str, **options: Any)
     validate.num_threads(chosen.num_threads)
     on_failure = validate.on_failure(chosen.on_failure)
     given, u = adopt(name, y_true, {"y_score": y_score}, chosen, models=True)
-    found = _compute_all(name, given, u, on_failure)
-    covariance = given.estimate_covariances([one.influence for one in found])
-    if on_failure != "ignore" and given.unit is not None:
-        warn_of_few_clusters(given.count_units())
-    parts = (np.array([one.area for one in found]), covariance, np.sqrt(np.diagonal(covariance)))
+    areas, covariances = compute_all(name, given, u, on_failure)
+    if on_failure != "ignore":
+        warn_of_samples(given, weighted=chosen.sample_weight is not None)
+    parts = (areas, covariances, np.sqrt(np.diagonal(covariances, axis1=-2, axis2=-1)))
     return [_return_home(given.home, part) for part in parts]
-
-
-def compare(y_true: Array, y_a: Array, y_b: Array, name: str, **options: Any) -> Comparison:
-    """Return the comparison of the area `name` of two models on the same samples; options are :class:`AreaOptions`."""
-    chosen = AreaOptions(**options)
-    validate.num_threads(chosen.num_threads)
-    method, test = chosen.method or "delta", chosen.test
-    validate.choice("method", method, ("delta",))
-    validate.choice("test", test, ("interval",))
-    confidence_level = validate.confidence_level(chosen.confidence_level)
-    given, u = adopt(name, y_true, {"y_a": y_a, "y_b": y_b}, chosen)
-    first, second = _compute_all(name, given, u, None)
-    if given.unit is not None:
-        warn_of_few_clusters(given.count_units(), p_values=True)
-    error = given.estimate_error(first.influence - second.influence)
-    fields: dict[str, Any] = summarize_errors(np.array([first.area, second.area]), np.asarray(error), confidence_level)
-    columns = [side.reshape(len(side), -1).T for side in given.scores]
-    ranks = [np.array([np.unique(column, return_inverse=True)[1].reshape(-1) for column in one]) for one in columns]
-    return Comparison(
-        name=name,
-        p_error=np.float64(np.nan),
-        n_discordant=np.int64(np.count_nonzero((ranks[0] != ranks[1]).any(0))),
-        confidence_level=confidence_level,
-        method=method,
-        test=test,
-        axes={},
-        **fields,
-    )

@@ -25,6 +25,7 @@ from cmfast._core.annotations import AreaMethod, Array, ArrayT, OnFailure
 from cmfast._core.lazy import accept_dask_arrays, are_lazy, dask
 from cmfast._core.usual_options import describe_unknown_option
 from cmfast.metrics._thresholds import adopt_scores, explain_bad_row
+from cmfast.uncertainty._caveats import warn_of_uneven_weights
 from cmfast.uncertainty._from_labels import gather_named_arrays
 from cmfast.uncertainty._results import Interval, normal_interval
 
@@ -160,6 +161,9 @@ def compute_areas(arrays: list[Any], on_failure: OnFailure, num_threads: int | N
     found: list[Any]
     *found, status = dispatch.call("auc_covariance", *arrays, num_threads=num_threads)
     failures.report(status, on_failure, failed=FAILED, why=partial(_explain_bad_element, arrays))
+    if arrays[2] is not None and validate.on_failure(on_failure) != "ignore":
+        y, weight = (np.asarray(adapter(x).to_host(x)) for x in arrays[1:])
+        warn_of_uneven_weights((y == 1).astype(np.int64), weight)
     return found
 
 

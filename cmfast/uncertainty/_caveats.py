@@ -29,6 +29,9 @@ CLOSE_RECALLS = 3.0  # standard errors between the two smallest recalls that sep
 OFF_CENTER, OFF_CENTER_POSTERIOR = 0.5, 1.0  # standard errors between the middle of an interval and the estimate
 CENTER_NOISE = 5.0  # divided by sqrt(n_resamples): Monte Carlo error of that middle, in standard errors
 FEW_CLUSTERS = 12  # with fewer, 95 % intervals cover less than 90 %, by every method
+FEWEST_WEIGHTED = 20  # effective size of a class by uneven weights for coverage of 90 %, see docs/uncertainty.md
+FEWEST_WEIGHTED_IN_AVERAGES = 8  # the same for averages of areas over classes
+UNEVEN = 0.75  # effective size of a class, as a share of its samples, from which weights are as good as equal
 BIASED = 1.0  # bias of `tau` in standard errors
 AVERAGES = (Over.MEAN, Over.ADJUSTED, Over.GEOMETRIC, Over.TAU, Over.TAU_WEIGHTED, Over.MIN)
 
@@ -130,18 +133,44 @@ def warn_of_unreliable(names: list[str], method: str, text: str, where: str = ""
     )
 
 
-def warn_of_few_clusters(clusters: Any, *, p_values: bool = False) -> None:
+def warn_of_few_clusters(clusters: Any, *, p_values: bool = False, parts: str = "groups") -> None:
     """Warn when the number of clusters is too small for nominal coverage; an integer or one per group.
 
-    `p_values` says whether p-values come from the intervals too.
+    `p_values` says whether p-values come from the intervals too; the message calls the groups `parts`.
     """
     number = np.asarray(clusters)
     few = (number > 0) & (number < FEW_CLUSTERS)
     if few.any():
-        where = f" in {np.count_nonzero(few)} of {few.size} groups" if number.ndim else ""
+        where = f" in {np.count_nonzero(few)} of {few.size} {parts}" if number.ndim else ""
         what = "intervals and p-values" if p_values else "intervals"
         text = f"fewer than {FEW_CLUSTERS} clusters{where}: {what} are overconfident"
         failures.warn_diagnostic(f"{text}; only more clusters help, not more samples per cluster")
+
+
+def warn_of_uneven_weights(
+    codes: np.ndarray, weight: np.ndarray, *, averages: bool = False, p_values: bool = False
+) -> None:
+    """Warn of areas of weighted samples if weights leave a class too small an effective size (Kish 1965).
+
+    `codes` are class indices, shape (..., n), and `weight` the weights of samples. Classes without weight, and problems
+    with bad weights, do not count. `averages` says whether areas are averages over classes, and `p_values` whether
+    p-values come from the intervals too.
+    """
+    limit = FEWEST_WEIGHTED_IN_AVERAGES if averages else FEWEST_WEIGHTED
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        scaled = weight / weight.max(-1, keepdims=True, initial=0.0)
+        smallest = np.full(codes.shape[:-1], np.inf)
+        for k in np.unique(codes):
+            own = np.where(codes == k, scaled, 0.0)
+            size = own.sum(-1) ** 2 / (own * own).sum(-1)
+            uneven = size < UNEVEN * np.count_nonzero(own, axis=-1)
+            smallest = np.where(uneven & (weight >= 0.0).all(-1), np.fmin(smallest, size), smallest)
+    few = smallest < limit
+    if few.any():
+        where = f" in {np.count_nonzero(few)} of {few.size} problems" if few.ndim else ""
+        what = "intervals and p-values" if p_values else "intervals"
+        text = f"uneven weights leave a class an effective size of {smallest[few].min():.3g} samples{where}, below"
+        failures.warn_diagnostic(f"{text} {limit}: {what} are overconfident; only more samples help")
 
 
 def warn_of_few_swaps(least: Mapping[str, np.ndarray], confidence_level: float, *, one: bool) -> None:

@@ -13,7 +13,7 @@ from cmfast.confusion_counts._count_samples import warn_of_order
 from cmfast.kernels.shared.uncertainty import add_cells, compute_acceleration
 from cmfast.metrics import _evaluate, _plan
 from cmfast.metrics._names import MetricName, Names
-from cmfast.uncertainty import _area_influences, _multilabel, _paired_replicates, _permutations, _replicate_statistics
+from cmfast.uncertainty import _multilabel, _paired_replicates, _permutations, _replicate_statistics
 from cmfast.uncertainty._areas import accept_scores
 from cmfast.uncertainty._caveats import warn_of_few_clusters, warn_of_few_swaps
 from cmfast.uncertainty._compare_areas import compare_areas
@@ -126,7 +126,7 @@ def compare(
 ) -> ComparisonsByMetric: ...
 @accept_scores(
     compare_areas,
-    _area_influences.compare,
+    compare_areas,
     ("y_true", "y_a", "y_b"),
     ("method", "test", "confidence_level", "sample_weight", "pos_label", "clusters", "max_fpr", "num_threads"),
 )
@@ -165,7 +165,8 @@ def compare(
         place, three arrays of labels: ``compare(y_true, y_a, y_b, names)``, as for :func:`paired_counts`; or a table,
         as for :func:`cmfast.by`, and its columns: ``compare(table, names, y_true="label", y_a="new", y_b="old")``. Of
         both, `clusters` is the cluster of each sample, an array or a column. Lazy columns give a Delayed. For
-        areas under ROC curves, labels and two arrays of scores, shape (n,): ``compare(y_true, s_a, s_b, "roc_auc")``.
+        areas under ROC curves, labels and two arrays of scores, shape (..., n) or (..., n, C):
+        ``compare(y_true, s_a, s_b, "roc_auc")``.
         With `multilabel` three arrays of 0 and 1, shape (n, L).
     names : str or list of str
         As for :func:`cmfast.metrics.compute`; with `multilabel` as for :func:`cmfast.metrics.multilabel`. Or an area,
@@ -198,7 +199,7 @@ def compare(
         swapped, with all their labels together. Any `method` but "delta"; `pos_label` and `ignore_index` are refused.
     max_fpr : float, optional
         For "roc_auc": areas up to this false positive rate, as for :func:`interval`.
-    sample_weight : array, shape (n,), or str, optional
+    sample_weight : array, shape (..., n), or str, optional
         For areas: the weight of each sample, as for :func:`auc_covariance`, or the name of a column.
     num_threads : int, optional
         Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
@@ -207,7 +208,7 @@ def compare(
     -------
     Comparison, or ComparisonsByMetric: a dict of str to Comparison
         One comparison, or one per name of several. NumPy arrays, one value per group, and per class for a metric per
-        class.
+        class; for areas one per problem of the batch.
 
     Raises
     ------
@@ -221,7 +222,7 @@ def compare(
     DiagnosticWarning
         No samples at all; fewer than twelve clusters, for which intervals are too narrow; the classifiers differ in so
         few samples or clusters that p cannot be ``1 - confidence_level``; a metric of ordered classes is requested for
-        more than two text classes without a declared order.
+        more than two text classes without a declared order; areas with uneven weights, as for :func:`auc_covariance`.
 
     Notes
     -----
@@ -241,9 +242,10 @@ def compare(
     p and the interval come from different methods and may disagree if few samples differ: p decides, and `explain`
     says so. With ``test="interval"`` they always agree: a replicate equal to 0 counts on both sides.
 
-    Bad values: counts have none. Synchronises the device. Reproducible: random numbers are computed from the seed, the
-    group, the replicate and the unit (counter-based generator), so the same `rng` gives the same replicates for any
-    number of threads, on every device and for every name.
+    Bad values: counts have none; for areas as for :func:`auc_covariance`, reported as :func:`cmfast.config` says.
+    Synchronises the device. Reproducible: random numbers are computed from the seed, the group, the replicate and the
+    unit (counter-based generator), so the same `rng` gives the same replicates for any number of threads, on every
+    device and for every name.
 
     References
     ----------

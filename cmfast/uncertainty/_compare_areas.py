@@ -1,46 +1,70 @@
-"""Compare the areas under the ROC curves of two models on the same samples, by DeLong's test."""
+"""Compare areas of two models on the same samples: by DeLong's test, or by the influences of samples on both."""
 
 from typing import Any
 
 import numpy as np
 
-from cmfast._core import dispatch, validate
-from cmfast._core.adapters import adapter
+from cmfast._core import dispatch, failures, lazy, validate
 from cmfast._core.annotations import Array
-from cmfast.metrics._thresholds import adopt_scores
-from cmfast.uncertainty._area_influences import AreaOptions
-from cmfast.uncertainty._areas import AREA, compute_areas
+from cmfast.uncertainty._area_influences import AreaOptions, adopt, compute_all, warn_of_samples
+from cmfast.uncertainty._areas import AREA, FAILED
 from cmfast.uncertainty._comparison import Comparison, summarize_errors
 
 
-def compare_areas(y_true: Array, y_a: Array, y_b: Array, **options: Any) -> Comparison:
-    """Return the comparison of the areas of two rows of scores; options are :class:`AreaOptions`."""
+def compare_areas(y_true: Array, y_a: Array, y_b: Array, name: str = AREA, **options: Any) -> Comparison:
+    """Return the comparison of the area `name` of two models on the same samples; options are :class:`AreaOptions`."""
+    if lazy.are_lazy(y_true, y_a, y_b, options.get("sample_weight"), options.get("clusters")):
+        later: Comparison = lazy.dask().call_delayed(compare_areas, y_true, y_a, y_b, name, **options)
+        return later
     chosen = AreaOptions(**options)
+    num_threads = validate.num_threads(chosen.num_threads)
     method, test = chosen.method or "delta", chosen.test
     validate.choice("method", method, ("delta",))
     validate.choice("test", test, ("interval",))
     confidence_level = validate.confidence_level(chosen.confidence_level)
-    num_threads = validate.num_threads(chosen.num_threads)
-    sides = []
-    for name, side in (("y_a", y_a), ("y_b", y_b)):
-        scores, labels, weight = adopt_scores(y_true, side, chosen.sample_weight, chosen.pos_label, None, name=name)
-        if len(dispatch.shape_of(scores)) != 1:
-            validate.refuse(name, "one row of scores, shape (n,)", f"shape {dispatch.shape_of(scores)}")
-        if not adapter(scores).is_on_host(scores):
-            validate.refuse(name, "on the CPU", adapter(scores).device(scores), NotImplementedError)
-        sides.append(adapter(scores).to_host(scores))
-    given = [np.stack(sides), *(None if x is None else np.asarray(adapter(x).to_host(x)) for x in (labels, weight))]
-    auc, covariance, _ = compute_areas(given, None, num_threads)
-    variance = covariance[0, 0] + covariance[1, 1] - 2.0 * covariance[0, 1]
-    fields: dict[str, Any] = summarize_errors(auc, np.sqrt(np.maximum(variance, 0.0)), confidence_level)
-    ranks = [np.unique(side, return_inverse=True)[1] for side in sides]
+    given, u = adopt(name, y_true, {"y_a": y_a, "y_b": y_b}, chosen)
+    weighted = chosen.sample_weight is not None
+    if name == AREA and given.unit is None and chosen.max_fpr is None:
+        weight = given.weight if weighted else None
+        arrays = (np.stack(given.scores, -2), given.labels, weight)
+        areas, covariances, _, status = dispatch.call("auc_covariance", *arrays, num_threads=num_threads)
+        failures.report(status, None, failed=FAILED, why=given.explain)
+        variance = covariances[..., 0, 0] + covariances[..., 1, 1] - 2.0 * covariances[..., 0, 1]
+    else:
+        areas, covariances = compute_all(name, given, u, None, difference=True)
+        variance = covariances[..., 0, 0]
+    warn_of_samples(given, weighted=weighted, p_values=True)
+    error = np.asarray(np.sqrt(np.maximum(variance, 0.0)))
+    fields: dict[str, Any] = summarize_errors(np.moveaxis(areas, -1, 0), error, confidence_level)
+    batch = given.batch
+    names = ["batch"] if len(batch) == 1 else [f"batch_{k}" for k in range(len(batch))]
     return Comparison(
-        name=AREA,
-        p_error=np.float64(np.nan),
-        n_discordant=np.int64(np.count_nonzero(ranks[0] != ranks[1])),
+        name=name,
+        p_error=np.full(batch, np.nan)[()],
+        n_discordant=_count_ranked_differently(given.scores, len(batch)),
         confidence_level=confidence_level,
         method=method,
         test=test,
-        axes={},
+        axes={axis: tuple(range(size)) for axis, size in zip(names, batch, strict=True)},
         **fields,
     )
+
+
+def _count_ranked_differently(scores: list[np.ndarray], axis: int) -> Any:
+    """Return the number of samples, along `axis`, that two arrays of scores rank differently in any column."""
+    first, second = (_rank(side, axis) for side in scores)
+    differ = first != second
+    return differ.any(tuple(range(axis + 1, differ.ndim))).sum(-1)
+
+
+def _rank(scores: np.ndarray, axis: int) -> np.ndarray:
+    """Return the rank of each score among the distinct scores along `axis`, from 0 on."""
+    order = np.argsort(scores, axis=axis)
+    ordered = np.take_along_axis(scores, order, axis)
+    steps = np.zeros(scores.shape, np.int64)
+    inner = (slice(None),) * axis
+    later, earlier = ordered[(*inner, slice(1, None))], ordered[(*inner, slice(-1))]
+    steps[(*inner, slice(1, None))] = later > earlier
+    ranks = np.empty(scores.shape, np.int64)
+    np.put_along_axis(ranks, order, np.cumsum(steps, axis), axis)
+    return ranks

@@ -16,14 +16,15 @@ OPTIONS = ("confidence_level", "method", "test", "axes")  # the last fields, whi
 DECIDES = "the test decides"  # appended if the interval and the test contradict each other
 FIELDS = ("first", "second", "difference", "low", "high", "p_value", "probability", "standard_error", "n_undefined")
 MOST_NAMED = 4  # metrics up to which a repr names each
-PLURALS = {"group": "groups", "class": "classes"}
+PLURALS = {"group": "groups", "class": "classes"}  # batches of scores have other axes
 
 
 @result_repr.add_repr
 class Comparison(NamedTuple):
     """Comparison of two classifiers by one metric: the difference, first minus second, its interval and p-value.
 
-    NumPy arrays of shape (...): one value per group; (..., C) for a metric per class.
+    NumPy arrays of shape (...): one value per group, or per problem of a batch of scores; (..., C) for a metric per
+    class.
 
     Attributes
     ----------
@@ -57,7 +58,7 @@ class Comparison(NamedTuple):
     test : str
         Source of p, "permutation" or "interval".
     axes : dict of str to tuple
-        Axes of the arrays, "group" and "class", with their labels.
+        Axes of the arrays, "group" and "class", with their labels; of a batch of scores "batch", or "batch_0", ...
     """
 
     name: str
@@ -80,7 +81,9 @@ class Comparison(NamedTuple):
     def _parts(self) -> dict[str, str]:
         """Return the parts that the repr shows, by name."""
         if np.ndim(self.difference):
-            each = " of ".join(f"{len(labels)} {PLURALS[axis]}" for axis, labels in reversed(self.axes.items()))
+            each = f"{np.size(self.difference)} problems"
+            if self.axes.keys() <= PLURALS.keys():
+                each = " of ".join(f"{len(labels)} {PLURALS[axis]}" for axis, labels in reversed(self.axes.items()))
             return {f"{self.name} of": each, "p": result_repr.format_largest(self.p_value)}
         between = f"{self.difference:+.4f} [{self.low:+.4f}, {self.high:+.4f}]"
         return {self.name: f"{between}, p {self.p_value:.3g}: {self.verdict()}{self.parting()}"}

@@ -112,7 +112,8 @@ def interval(
         :func:`cmfast.by`, and its columns: ``interval(table, names, y_true="label", y_pred="guess")``. Labels of
         Dask, and its DataFrame, give a Delayed. For areas, labels and scores, as for :func:`cmfast.metrics.roc_auc`:
         ``interval(y_true, y_score, "roc_auc")``, or ``interval(table, "roc_auc", y_true="label", y_score="score")``;
-        averages over classes take scores of shape (n, C). With `multilabel` two arrays of 0 and 1, shape (n, L).
+        averages over classes take scores of shape (..., n, C), and each problem of a batch has an interval. With
+        `multilabel` two arrays of 0 and 1, shape (n, L).
     names : str or list of str, optional
         As for :func:`cmfast.metrics.compute`; with `multilabel` as for :func:`cmfast.metrics.multilabel`. Or an area,
         alone: "roc_auc", "average_precision", or an average over classes: "roc_auc_ovr", "roc_auc_ovo",
@@ -127,7 +128,7 @@ def interval(
     scheme : {"multinomial", "rows", "dirichlet"}
         Random model: one multinomial over all cells; one multinomial per row, for class counts fixed by design; cell
         probabilities given the counts (always for "posterior").
-    clusters : bool, or array, shape (n,)
+    clusters : bool, or array, shape (..., n)
         True: `M` has shape (..., k, C, C), a matrix for each of k clusters (patients, documents), as
         :func:`cmfast.confusion_matrix` counts them with ``groups=``. If labels or scores are given: the cluster of
         each sample, or the name of a column.
@@ -157,7 +158,7 @@ def interval(
         their labels together.
     max_fpr : float, optional
         For "roc_auc": the area up to this false positive rate, standardised by McClish's formula as scikit-learn does.
-    sample_weight : array, shape (n,), or str, optional
+    sample_weight : array, shape (..., n), or str, optional
         For areas: the weight of each sample, as for :func:`auc_covariance`, or the name of a column.
     num_threads : int, optional
         Most threads to use; default: as :func:`cmfast.config` says, else what the process may use.
@@ -182,7 +183,8 @@ def interval(
         from the diagonal, are rare; few samples are correct, wrong or of a class in an average; `min_recall` of classes
         with similar recalls; replicates that are not centred on the estimate, as for an average over many small
         classes. The message names a better method. With clusters: only fewer than twelve clusters. For areas: a
-        standard error of 0. A matrix without samples. Never if `on_failure` is "ignore".
+        standard error of 0; uneven weights, as for :func:`auc_covariance`. A matrix without samples. Never if
+        `on_failure` is "ignore".
 
     Notes
     -----
@@ -202,7 +204,8 @@ def interval(
 
     One-vs-rest averages are means of the areas of each class against all others, one-vs-one averages of those of all
     pairs of classes (Hand and Till); "weighted" ones by the shares of the classes, which count as random. The columns
-    of scores are those of the sorted labels, and every column needs samples of its class.
+    of scores are those of the sorted labels of all problems, and every column needs samples of its class; the area of a
+    problem of a batch without samples of a class is NaN.
 
     Areas take `method`, `confidence_level`, `sample_weight`, `pos_label`, `clusters`, `max_fpr`, `on_failure` and
     `num_threads`. With `multilabel` the methods are "bca", "percentile" and "basic", and there are besides

@@ -148,6 +148,7 @@ def test_conformal_scores(rule, chunks):
         assert_same_bits(found.compute(), want)
 
 
+@pytest.mark.filterwarnings("ignore:.*uneven weights leave:cmfast.DiagnosticWarning")
 @pytest.mark.parametrize("chunks", [(5,), (2,), ((0, 1, 4),)], ids=str)
 @pytest.mark.parametrize("name", ["threshold_matrices", "roc", "precision_recall", "roc_auc", "average_precision"])
 def test_scores_and_their_thresholds(name, chunks):

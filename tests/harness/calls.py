@@ -213,6 +213,13 @@ def _paired(y: Any, a: Any, b: Any, *, names: Any, n_resamples: int, seed: int, 
     return _paired_replicates.draw_replicates(arrays, groups, plan, options["n_classes"], n_resamples, seed, None)
 
 
+def _auc_covariance(scores: Any, y: Any, **options: Any) -> Any:
+    """Call auc_covariance without warnings of uneven weights."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cmfast.DiagnosticWarning)
+        return cmfast.uncertainty.auc_covariance(y, scores, **options)
+
+
 def _carrying_samples(M: Any, *, names: Any, **options: Any) -> Any:
     plan = _plan.make_plan(tuple(names), np.shape(M)[-1], "present", 1, argument="M")
     (M,) = dispatch.adopt(M=M)
@@ -267,7 +274,7 @@ ENTRIES: dict[str, Any] = {
     "least_cost": lambda s, y, cost, **options: cmfast.metrics.least_cost(y, s, cost, **options),
     "agreement_coefficients": _agreement,
     "match_boxes": _match_boxes,
-    "auc_covariance": lambda s, y, **options: cmfast.uncertainty.auc_covariance(y, s, **options),
+    "auc_covariance": _auc_covariance,
     "carrying_samples": _carrying_samples,
     "paired_errors": _paired_errors,
     "paired_replicates": _paired,

@@ -231,6 +231,7 @@ def score_weighted(name, y, w, S, max_fpr=None):
 EVERY = [*((name, None) for name in SCORES_OF_AREAS), ("roc_auc", 0.2)]
 
 
+@pytest.mark.filterwarnings("ignore:.*uneven weights leave:cmfast.DiagnosticWarning")
 @pytest.mark.parametrize(("name", "max_fpr"), EVERY)
 def test_covariances_of_weighted_areas_are_those_of_derivatives(name, max_fpr):
     n, C = 70, 2 if name in ("roc_auc", "average_precision") else 3
@@ -255,6 +256,7 @@ def test_covariances_of_weighted_areas_are_those_of_derivatives(name, max_fpr):
     np.testing.assert_allclose(pair.standard_error, np.sqrt(variance), rtol=1e-10)
 
 
+@pytest.mark.filterwarnings("ignore:.*uneven weights leave:cmfast.DiagnosticWarning")
 @pytest.mark.parametrize("name", [name for name, max_fpr in EVERY if max_fpr is None])
 def test_samples_without_weight_are_as_if_left_out(name):
     n, C = 80, 2 if name in ("roc_auc", "average_precision") else 3
@@ -314,13 +316,13 @@ def test_a_bad_weight_or_score_gives_nan_for_all_models():
         uncertainty.auc_covariance(y, bad, name="roc_auc_ovr")
     with pytest.warns(cmfast.FailureWarning, match=r"NaN value at y_b\[7, 2\]"):
         uncertainty.compare(y, S[0], bad[1], "roc_auc_ovr")
-    with pytest.raises(cmfast.FailureError, match="sum of sample_weight is infinite"):
+    with pytest.raises(cmfast.FailureError, match="weights add up to more than fits"):
         uncertainty.auc_covariance(y, S, name="roc_auc_ovr", sample_weight=np.full(40, 1e308), on_failure="raise")
 
 
 def test_weights_may_be_a_column():
     y, (S,) = draw(40, 2, seed=18)
-    table = {"ill": y, "score": S[:, 1], "weight": np.arange(40) + 1.0}
+    table = {"ill": y, "score": S[:, 1], "weight": np.arange(40) + 30.0}
     pd = pytest.importorskip("pandas")
     found = uncertainty.interval(pd.DataFrame(table), "roc_auc", y_true="ill", y_score="score", sample_weight="weight")
     assert found == uncertainty.interval(y, S[:, 1], "roc_auc", sample_weight=table["weight"])
@@ -361,7 +363,7 @@ TWO = (Y > 1).astype(int)
     ("call", "text"),
     [
         (lambda: uncertainty.interval(Y, SCORES[:, :2], "roc_auc_ovr"), "y_true must be of 2 classes"),
-        (lambda: uncertainty.interval(Y, SCORES[:, 0], "roc_auc_ovr"), r"y_score must be of shape \(n, C\)"),
+        (lambda: uncertainty.interval(Y, SCORES[:, 0], "roc_auc_ovr"), r"y_score must be of shape \(40, C\)"),
         (lambda: uncertainty.interval(Y, SCORES[:9], "roc_auc_ovr"), r"y_score must be of shape \(40, C\)"),
         (lambda: uncertainty.interval(Y, SCORES, "roc_auc_ovr", pos_label=1), "pos_label must be left out"),
         (lambda: uncertainty.interval(Y, SCORES, "roc_auc_ovr", max_fpr=0.1), "max_fpr must be left out"),
@@ -381,7 +383,7 @@ TWO = (Y > 1).astype(int)
             lambda: uncertainty.interval(Y, SCORES, "roc_auc_ovr", sample_weight=[1, 2]),
             "sample_weight must be of shape",
         ),
-        (lambda: uncertainty.auc_covariance(Y, SCORES, name="roc_auc_ovr"), r"y_score must be of shape \(K, n, C\)"),
+        (lambda: uncertainty.auc_covariance(Y, SCORES, name="roc_auc_ovr"), r"y_score must be of shape \(K, 40, C\)"),
         (lambda: uncertainty.auc_covariance(TWO, [SCORES], name="average_precision"), "must have one shape"),
         (lambda: uncertainty.auc_covariance(Y, [SCORES], name="auc"), "it is called 'roc_auc'"),
         (lambda: uncertainty.auc_covariance(Y, [SCORES], name="f1"), "name must be one of"),

@@ -222,7 +222,7 @@ REFUSED = {
     "counts": (lambda: uncertainty.interval(Y, Y, "accuracy", method="logit"), "method must be one of"),
     "of one": (lambda: uncertainty.compare(Y, S, "roc_auc"), "needs labels and scores, 3 arrays"),
     "permutation": (lambda: uncertainty.compare(Y, S, S, "roc_auc", test="permutation"), "test must be 'interval'"),
-    "rows": (lambda: uncertainty.compare([Y], [S], [S], "roc_auc"), r"y_a must be one row of scores, shape \(n,\)"),
+    "other batch": (lambda: uncertainty.compare([Y], [S], [S] * 2, "roc_auc"), r"y_true: \(1, 4\), y_b: \(2, 4\)"),
     "no models": (lambda: uncertainty.auc_covariance(Y, S), r"y_score must be of shape \(..., K, n\)"),
     "other shape": (
         lambda: uncertainty.auc_covariance(Y[:3], [S]),
