@@ -133,8 +133,13 @@ def draw_steps(ax: Any, steps: Sequence[tuple[Any, Any]], names: Sequence[str], 
     return ax
 
 
+def choose_dot_points(n: int) -> float:
+    """Return the size in points of `n` dots side by side: smaller for more of them."""
+    return min(7.0, max(1.0, 1000.0 / max(n, 1)))
+
+
 def draw_legend_above(ax: Any, handles: list[Any] | None = None) -> None:
-    """Draw the legend of the labelled parts, or of `handles`, above the axes, where it hides none of them."""
+    """Draw the legend of the labelled parts, or of `handles`, above the axes, where it covers no data."""
     handles = ax.get_legend_handles_labels()[0] if handles is None else handles
     if handles:
         place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": 3}

@@ -10,7 +10,6 @@ from cmfast._core.annotations import ArrayT
 from cmfast.kernels.shared.balancing import REASONS
 from cmfast.kernels.status import Status
 
-DOT_POINTS = 1500.0  # size of a dot times the number of bins
 MOST_LINEAR = 10.0  # ratio of the largest to the smallest weight up to which the scale is linear
 MEANING = {
     Status.CONVERGED: "all kept bins have their sums, recomputed from the returned weights",
@@ -120,7 +119,7 @@ class BalanceResult(NamedTuple, Generic[ArrayT]):
         """
         ax = plotting.get_axes(ax, (6.4, 3.4))
         weights, reason = map(result_frames.copy_to_host, (self.weights, self.reason))
-        size = min(6.0, max(1.0, DOT_POINTS / max(len(weights), 1)))
+        size = plotting.choose_dot_points(len(weights))
         ax.plot(weights, ".", color=plotting.match_palette(ax).off_diagonal, markersize=size)
         colours = plot_style.list_line_colours(plotting.match_palette(ax).ground)[1:]
         for code in np.unique(reason[reason > 0]).tolist():

@@ -107,7 +107,7 @@ class SparseHistogram(Generic[ArrayT]):
         Parameters
         ----------
         axis : int
-            Axis of the grid.
+            Axis of the grid; -1 is the last.
         ax : matplotlib axes, optional
             Axes to draw on; default: a new figure.
 
@@ -131,7 +131,7 @@ class SparseHistogram(Generic[ArrayT]):
         >>> steps.edges.tolist(), steps.values.tolist()
         ([0.0, 1.0, 7.0, 8.0], [2.0, 0.0, 1.0])
         """
-        axis = validate.count("axis", axis, most=self.grid.n_axes - 1)
+        axis = _validate_axis(axis, self.grid)
         index, groups = map(result_frames.copy_to_host, self._decode())
         values = np.asarray(result_frames.copy_to_host(self.values), np.float64)
         masses = np.bincount(groups, np.abs(np.nan_to_num(values)), self.n_groups)
@@ -144,6 +144,11 @@ class SparseHistogram(Generic[ArrayT]):
         if len(drawn) < len(known):
             ax.set_title(f"the largest {len(drawn)} of {len(known):,} groups", fontsize="medium")
         return ax
+
+
+def _validate_axis(axis: Any, grid: Grid) -> int:
+    """Validate an axis of a grid, which may count from the last; return it as a nonnegative index."""
+    return validate.count("axis", axis, least=-grid.n_axes, most=grid.n_axes - 1) % grid.n_axes
 
 
 def _sum_along(index: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -273,7 +278,7 @@ class CellCounts(State, Generic[ArrayT]):
         Parameters
         ----------
         axis : int
-            Axis of the grid.
+            Axis of the grid; -1 is the last.
         ax : matplotlib axes, optional
             Axes to draw on; default: a new figure.
 
@@ -291,6 +296,7 @@ class CellCounts(State, Generic[ArrayT]):
         >>> [line.get_label() for line in cells.plot().patches]
         ['group 0', 'group 1']
         """
+        axis = _validate_axis(axis, self.grid)
         return self.label_histogram().plot(axis=axis, ax=ax)
 
     def __eq__(self, other: object) -> bool:

@@ -37,7 +37,7 @@ def _validate_axes(axes: Any, n_axes: int) -> tuple[int, ...]:
     """Validate one or two different axes of a table; None selects the first two."""
     if axes is None:
         return tuple(range(min(n_axes, 2)))
-    given = axes if isinstance(axes, tuple) else (axes,)
+    given = axes if isinstance(axes, tuple | list) else (axes,)
     found = tuple(validate.count("axes", axis, most=n_axes - 1) for axis in given)
     if not 1 <= len(found) <= 2 or len(set(found)) < len(found):
         validate.refuse("axes", "one axis of the table, or two different ones", axes)

@@ -12,8 +12,6 @@ from cmfast._core.annotations import Array, ArrayT, DeviceT, OnFailure, Sparse
 from cmfast._core.lazy import accept_dask_arrays
 from cmfast.kernels.status import Status
 
-DOT_POINTS = 500.0  # size of a dot times the number of classes
-
 
 @result_repr.add_repr
 class Margins(NamedTuple, Generic[ArrayT]):
@@ -97,7 +95,7 @@ class Margins(NamedTuple, Generic[ArrayT]):
         colours, classes = plotting.match_palette(ax), np.arange(len(diagonal))
         pale = colours.ground + 0.4 * (colours.off_diagonal - colours.ground)
         ax.bar(classes, diagonal, 0.8 if len(classes) <= plotting.FINEST else 1.0, color=pale, label="correct")
-        size = min(7.0, max(1.5, DOT_POINTS / max(len(classes), 1)))
+        size = plotting.choose_dot_points(len(classes))
         ax.plot(classes, rows, "o", color=colours.ink, markersize=size, label="true")
         ax.plot(classes, cols, "D", color=colours.diagonal, markersize=size, label="predicted")
         ax.set(xlabel="class", ylabel="mass", ylim=(0, None))

@@ -13,6 +13,7 @@ from cmfast._core.libraries import load_pandas
 from cmfast._core.markup import escape_prose, isolate
 from cmfast._core.p_values import binomial_test
 from cmfast._core.result_repr import render_html
+from cmfast._core.usual_options import explain_options_of_methods
 from cmfast._files.archive import Parts
 from cmfast._files.states import State
 from cmfast.uncertainty import _paired_counting
@@ -30,6 +31,7 @@ TRUTH, FIRST, SECOND = range(3)
 CELL_COLUMNS = ("truth", "first", "second", "n_samples")
 
 
+@explain_options_of_methods
 class Flip(NamedTuple):
     """A cell of the paired counts in which two classifiers differ.
 

@@ -279,7 +279,8 @@ def test_sparse_histograms():
         "group 2": ([0.75, 1.0], [1]),
     }
     assert steps(h.plot(axis=1)) == {"group 0": ([0, 2, 4], [2, 1]), "group 2": ([8, 10], [1])}
-    for axis in (2, -1):
+    assert steps(h.plot(axis=-2)) == steps(h.plot())
+    for axis in (2, -3):
         with pytest.raises(ValueError, match="axis must be"):
             h.plot(axis=axis)
     groups = np.repeat(range(10), range(1, 11))
