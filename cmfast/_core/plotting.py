@@ -135,7 +135,7 @@ def draw_steps(ax: Any, steps: Sequence[tuple[Any, Any]], names: Sequence[str], 
 
 def choose_dot_points(n: int) -> float:
     """Return the size in points of `n` dots side by side: smaller for more of them."""
-    return min(7.0, max(1.0, 1000.0 / max(n, 1)))
+    return min(7.0, max(1.0, 500.0 / max(n, 1)))
 
 
 def draw_legend_above(ax: Any, handles: list[Any] | None = None) -> None:
