@@ -10,6 +10,7 @@ from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, DeviceT
 from cmfast._core.lazy import accept_dask_arrays
 from cmfast._core.libraries import load_pandas
+from cmfast.kernels.loading import load
 from cmfast.kernels.status import Status
 
 __all__ = ["Certificate", "Support", "support"]
@@ -56,6 +57,14 @@ class Certificate(NamedTuple, Generic[ArrayT]):
                 return explain_infeasible(rows, cols, float(wanted), float(available))
             return "a row or column without a positive cell has a target"
         return f"{int(short.sum()):,} of {short.size:,} matrices have rows that want more than there is, or less"
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with a row per row and column of each matrix: whether it is in the certificate."""
+        lines = {"row": self.rows, "column": self.cols}
+        frames = [result_frames.make_frame({"in_certificate": of}, ("index",)) for of in lines.values()]
+        for kind, frame in zip(lines, frames, strict=True):
+            frame.insert(frame.columns.get_loc("index"), "line", kind)
+        return load_pandas().concat(frames, ignore_index=True)
 
 
 @result_repr.add_repr
@@ -126,6 +135,38 @@ class Support(NamedTuple, Generic[ArrayT]):
         """
         pd = load_pandas()
         return pd.concat([_list_lines(self, axis) for axis in (-1, -2)], ignore_index=True)
+
+    def plot(self, *, index: int | tuple[int, ...] | None = None, ax: Any = None) -> Any:
+        """Draw the pattern of one matrix: its blocks, its dead cells, and the rows and columns of the certificate.
+
+        Parameters
+        ----------
+        index : int or tuple of int, optional
+            Index in the batch; default: the only matrix.
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+            Axes of the plot; the figure is not shown.
+
+        Raises
+        ------
+        TypeError, ValueError, IndexError
+            `index` does not select one matrix of the batch.
+
+        Examples
+        --------
+        >>> import cmfast
+        >>> ax = cmfast.support([[1, 1], [0, 1]]).plot()
+        >>> [text.get_text() for text in ax.get_legend().get_texts()]
+        ['in a block', 'dead']
+        """
+        place = validate.single_index(index, dispatch.shape_of(self.status), "matrix")
+        parts = (self.dead_cells, self.row_block, self.col_block, self.certificate.rows, self.certificate.cols)
+        found = [result_frames.copy_to_host(part)[place] for part in parts]
+        return load("cmfast.display._tables").draw_pattern(ax, *found, axis_names.get_axes(self).get("class"))
 
 
 def _list_lines(self: Support[Any], axis: int) -> Any:

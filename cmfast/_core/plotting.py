@@ -3,6 +3,7 @@
 import base64
 import io
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,9 @@ FINEST = 60  # rows or columns up to which undefined cells are hatched one by on
 CHARACTER_WIDTH = 0.64  # mean width of a character, relative to the font size
 HEIGHT = 1.25  # height of a line of text, relative to the font size
 SIGNED = "RdBu_r"  # -1 dark blue, 1 dark red
+MOST_BARS = 20  # bars with names; only the largest are drawn
+MOST_LEGEND_LINES = 8  # of a plot with a legend
+MOST_BINS = 100  # of a histogram; narrower bins cannot be seen
 
 
 def load_pyplot() -> Any:
@@ -92,14 +96,54 @@ def draw_counts(ax: Any, names: list[str], counts: Any, label: str) -> Any:
 
 
 def draw_bars(ax: Any, names: list[str], values: Any, texts: list[str], label: str) -> Any:
-    """Draw a horizontal bar, with its text, for each value from 0, one below the other; return the axes."""
+    """Draw a horizontal bar, with its text, for each value from 0, one below the other; return the axes.
+
+    Negative values, in the other colour of the scale of differences, extend to the left.
+    """
     ax = make_forest_axes(ax, len(names))
     rows = np.arange(len(names))[::-1]
-    bars = ax.barh(rows, values, height=0.6, color=match_palette(ax).off_diagonal)
+    colours = match_palette(ax)
+    least, most = min(values, default=0.0), max(values, default=0.0)
+    signed = colours.signed if least < 0 else (colours.off_diagonal, colours.off_diagonal)
+    bars = ax.barh(rows, values, height=0.6, color=[signed[value > 0] for value in values])
     ax.bar_label(bars, texts, padding=4)
     ax.set_yticks(rows, names, parse_math=False)  # names come from data
-    ax.set(xlabel=label, ylim=(-0.6, len(names) - 0.4), xlim=(0, 1.15 * max(values, default=0.0) or 1.0))
+    room = max(0.15, 0.03 * max(map(len, texts), default=0)) * (max(most, 0.0) - min(least, 0.0))
+    ax.set(xlabel=label, ylim=(-0.6, len(names) - 0.4))
+    ax.set_xlim(least - room if least < 0 else 0.0, max(most, 0.0) + room or 1.0)
+    if least < 0:
+        ax.axvline(0.0, color=colours.line, linewidth=1)
     return ax
+
+
+def draw_steps(ax: Any, steps: Sequence[tuple[Any, Any]], names: Sequence[str], labels: tuple[str, str]) -> Any:
+    """Draw histograms as steps, from pairs of bin edges and heights, with a legend if it has few lines.
+
+    A single histogram is filled. Returns the axes.
+    """
+    ax = get_axes(ax, (5.6, 3.6))
+    colours = plot_style.list_line_colours(match_palette(ax).ground)
+    for k, ((edges, heights), name) in enumerate(zip(steps, names, strict=True)):
+        look = {"fill": True, "alpha": 0.7} if len(steps) == 1 else {"linewidth": 1.3}
+        dashes = "--" if k // len(colours) % 2 else "-"
+        ax.stairs(heights, edges, color=colours[k % len(colours)], linestyle=dashes, label=name, **look)
+    ax.set(xlabel=labels[0], ylabel=labels[1])
+    if 1 < len(steps) <= MOST_LEGEND_LINES:
+        ax.legend(fontsize="small")
+    return ax
+
+
+def choose_dot_points(n: int) -> float:
+    """Return the size in points of `n` dots side by side: smaller for more of them."""
+    return min(7.0, max(1.0, 500.0 / max(n, 1)))
+
+
+def draw_legend_above(ax: Any, handles: list[Any] | None = None) -> None:
+    """Draw the legend of the labelled parts, or of `handles`, above the axes, where it covers no data."""
+    handles = ax.get_legend_handles_labels()[0] if handles is None else handles
+    if handles:
+        place: dict[str, Any] = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": 3}
+        ax.legend(handles=handles, fontsize="small", frameon=False, **place)
 
 
 def draw_rates(ax: Any, x: Any, y: Any, labels: tuple[str, str]) -> Any:
@@ -184,17 +228,18 @@ def fit_font(lines: int, longest: int, cell: float, most: float) -> float:
 
 
 def pool_cells(values: np.ndarray, k: int, by: Any) -> np.ndarray:
-    """Reduce each block of ``k x k`` cells by the ufunc `by`, which ignores NaN."""
-    starts = np.arange(0, len(values), k)
-    return np.asarray(by.reduceat(by.reduceat(values, starts, axis=0), starts, axis=1))
+    """Reduce each block of ``k x k`` cells of a matrix by the ufunc `by`, which ignores NaN."""
+    for axis, n in enumerate(values.shape):
+        values = by.reduceat(values, np.arange(0, n, k), axis=axis)
+    return values
 
 
 def repaint(ax: Any, image: Any, values: Any, k: int) -> None:
     """Replace the data of an image by dots of ``k x k`` cells each; the limits of the axes stay."""
     ends = ax.get_xlim(), ax.get_ylim()
-    last = k * len(values) - 0.5
+    rows, columns = np.shape(values)
     image.set_data(values)
-    image.set_extent((-0.5, last, last, -0.5))
+    image.set_extent((-0.5, k * columns - 0.5, k * rows - 0.5, -0.5))
     ax.set(xlim=ends[0], ylim=ends[1])
 
 

@@ -14,7 +14,7 @@ ResultT = TypeVar("ResultT")
 
 @dataclass(eq=False, repr=False)  # a dataclass, so that dask.compute finds the arrays in it
 class ResultsByName(Mapping[str, ResultT], Generic[ResultT]):
-    """Results by name, each with ``to_pandas`` and ``_rows``: dicts of names, estimate, low and high."""
+    """Results by name, each with ``explain``, ``to_pandas`` and ``_rows``: dicts of names, estimate, low and high."""
 
     _found: Mapping[str, ResultT]
     _column = "metric"  # heading of the names in a table
@@ -54,6 +54,11 @@ class ResultsByName(Mapping[str, ResultT], Generic[ResultT]):
     def _rows(self) -> list[dict[str, Any]]:
         """Return a dict per value: metric, names and index of the entry, and the fields of its result."""
         return [{axis_names.METRIC: name, **row} for name, one in self._found.items() for row in one._rows()]  # type: ignore[attr-defined]
+
+    def explain(self) -> str:
+        """Return the texts of all results, a line each."""
+        lines = (f"{name}: {one.explain().removeprefix(f'{name}: ')}" for name, one in self.items())  # type: ignore[attr-defined]
+        return "\n".join(lines) or f"no {self._column}s"
 
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame with a row per value."""

@@ -384,6 +384,15 @@ def batch_index(index: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
     return found
 
 
+def single_index(index: Any, shape: tuple[int, ...], what: str) -> tuple[int, ...]:
+    """Validate that `index` selects one element of a batch of this shape; None selects the only one."""
+    if index is not None:
+        return batch_index(index, shape)
+    if math.prod(shape) != 1:
+        fail(f"this draws one {what}; pass index= to select one of a batch of shape {shape}")
+    return (0,) * len(shape)
+
+
 def _index(k: Any) -> Any:
     """Return `k` as an int; None if it is not an integer."""
     try:

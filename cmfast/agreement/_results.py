@@ -94,6 +94,10 @@ class AgreementsByCoefficient(ResultsByName[Agreement[ArrayT]], Generic[ArrayT])
 
     _column = "coefficient"
 
+    def explain(self) -> str:
+        """Return the texts of all coefficients, a line each."""
+        return super().explain()
+
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame with a row per coefficient and element of the batch."""
         return super().to_pandas()

@@ -4,12 +4,13 @@ from typing import Any, Generic, NamedTuple
 
 import numpy as np
 
-from cmfast._core import result_frames, result_repr
+from cmfast._core import plot_style, plotting, result_frames, result_repr
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import ArrayT
 from cmfast.kernels.shared.balancing import REASONS
 from cmfast.kernels.status import Status
 
+MOST_LINEAR = 10.0  # ratio of the largest to the smallest weight up to which the scale is linear
 MEANING = {
     Status.CONVERGED: "all kept bins have their sums, recomputed from the returned weights",
     Status.MAX_ITER: "not converged; these are the last weights, pass a larger max_iter=",
@@ -90,3 +91,47 @@ class BalanceResult(NamedTuple, Generic[ArrayT]):
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame with a row per bin."""
         return result_frames.make_frame({"weight": self.weights, "reason": self.reason, "proof": self.proof}, ("bin",))
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw the weight of each kept bin, and below it the bins left out, by reason.
+
+        The scale is logarithmic if the largest weight is more than ten times the smallest. Weights far above the others
+        mark bins with few counts, which `min_nnz=` and `mad_max=` leave out.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+            Axes of the plot; the figure is not shown.
+
+        Examples
+        --------
+        >>> import cmfast
+        >>> result = cmfast.balance(
+        ...     ([0, 0, 1], [1, 2, 2], [1, 2, 3], 4), symmetric="upper"
+        ... )
+        >>> [text.get_text() for text in result.plot().get_legend().get_texts()]
+        ['left out: empty']
+        """
+        ax = plotting.get_axes(ax, (6.4, 3.4))
+        weights, reason = map(result_frames.copy_to_host, (self.weights, self.reason))
+        size = plotting.choose_dot_points(len(weights))
+        ax.plot(weights, ".", color=plotting.match_palette(ax).off_diagonal, markersize=size)
+        colours = plot_style.list_line_colours(plotting.match_palette(ax).ground)[1:]
+        for code in np.unique(reason[reason > 0]).tolist():
+            bins = np.flatnonzero(reason == code)
+            height = np.full(len(bins), 0.03)
+            look = {"color": colours[code - 1], "label": f"left out: {REASONS[code]}"}
+            ax.plot(bins, height, "|", transform=ax.get_xaxis_transform(), **look)
+        known = weights[weights > 0]
+        wide = known.size and known.max() > MOST_LINEAR * known.min()
+        ax.set(
+            xlabel="bin", ylabel="weight", xlim=(-0.5, max(len(weights), 1) - 0.5), yscale="log" if wide else "linear"
+        )
+        plotting.set_integer_ticks(ax.xaxis)
+        plotting.draw_legend_above(ax)
+        return ax

@@ -13,6 +13,7 @@ from cmfast._files.archive import Parts, demand
 from cmfast._files.states import TEXT
 from cmfast.conformal._batched_counts import BatchedCounts
 from cmfast.conformal._prediction_sets import EmptySets, PredictionSets, count_with_labels, read_empty_rule
+from cmfast.kernels.loading import load
 
 
 @result_repr.add_repr
@@ -59,6 +60,43 @@ class CoverageCounts(BatchedCounts):
         """Return a pandas DataFrame with a row per true class and class: sets with the class, all sets, their share."""
         n = result_frames.copy_to_host(self.n)[..., None]
         return result_frames.make_frame({"V": self.V, "n": n, "rate": self.rates()}, ("true", "class"))
+
+    def plot(self, *, index: int | tuple[int, ...] | None = None, ax: Any = None) -> Any:
+        """Draw the rates of one element of the batch: coverage on the diagonal, wrong classes in sets off it.
+
+        Parameters
+        ----------
+        index : int or tuple of int, optional
+            Index in the batch; default: the only matrix.
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
+
+        Returns
+        -------
+        cmfast.display.ConfusionDisplay
+            The display, drawn. The figure is not shown.
+
+        Raises
+        ------
+        TypeError, ValueError, IndexError
+            `index` does not select one matrix of the batch.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from cmfast import conformal
+        >>> counts = conformal.CoverageCounts(
+        ...     np.array([[9, 3], [0, 8]]), np.array([10, 8])
+        ... )
+        >>> counts.plot().counts.tolist()
+        [[0.9, 0.3], [0.0, 1.0]]
+        """
+        place = validate.single_index(index, self._batch(), "matrix")
+        rates = result_frames.copy_to_host(self.rates())[place]
+        shown = load("cmfast.display").ConfusionDisplay.from_matrix(rates)
+        shown._unit = "share of sets"
+        shown.plot(ax=ax).ax_.set_xlabel("in the set")
+        return shown
 
     def _parts(self) -> dict[str, str]:
         """Return the parts that the repr shows, by name."""

@@ -147,13 +147,7 @@ class CcmDisplay:
 
     def _correlation(self, ax: Any) -> None:
         """Draw the correlation matrix as an image."""
-        shown = ax.imshow(self.correlation, cmap=plotting.SIGNED, vmin=-1, vmax=1)
-        ax.set_facecolor(UNDEFINED)
-        ax.figure.colorbar(shown, ax=ax, shrink=0.8)
-        plotting.set_integer_ticks(ax.yaxis)
-        ax.set(title="correlation of sets", xlabel="class", ylabel="class")
-        if np.isnan(self.correlation).any():
-            ax.set_xlabel("class; gray: in no set, or in all")
+        draw_correlation(ax, self.correlation)
 
     def _confusion(self, ax: Any) -> None:
         """Draw the confusion matrix on a log scale."""
@@ -176,3 +170,15 @@ class CcmDisplay:
         """Draw a histogram of set sizes."""
         ax.bar(np.arange(len(self.sizes)), self.sizes, color="0.6")
         ax.set(title="rows by size of their set", xlabel="labels in the set")
+
+
+def draw_correlation(ax: Any, correlation: Any) -> None:
+    """Draw the correlation matrix of classes over prediction sets as an image."""
+    shown = ax.imshow(correlation, cmap=plotting.SIGNED, vmin=-1, vmax=1)
+    ax.set_facecolor(UNDEFINED)
+    ax.figure.colorbar(shown, ax=ax, shrink=0.8)
+    for axis in (ax.xaxis, ax.yaxis):
+        plotting.set_integer_ticks(axis)
+    ax.set(title="correlation of sets", xlabel="class", ylabel="class")
+    if np.isnan(correlation).any():
+        ax.set_xlabel("class; gray: in no set, or in all")

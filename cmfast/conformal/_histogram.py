@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from cmfast._core import dispatch, failures, lazy, result_frames, result_repr, validate
+from cmfast._core import dispatch, failures, lazy, plotting, result_frames, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
 from cmfast._core.usual_options import explain_options
@@ -104,6 +104,37 @@ class ScoreHistogram(BatchedCounts):
         """Return a pandas DataFrame with a row per bin: its ends, the last being infinite, and its number of scores."""
         edges = np.append(np.arange(self.bins + 1) * (self.top / self.bins), np.inf)
         return result_frames.make_frame({"low": edges[:-1], "high": edges[1:], "count": self.counts}, ("bin",))
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw the scores within the grid, a line per batch element; narrow bins are merged into at most 100.
+
+        The title counts the scores beyond the grid: a larger `top=` would hold them.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+            Axes of the plot; the figure is not shown.
+
+        Examples
+        --------
+        >>> from cmfast import conformal
+        >>> ax = conformal.score_histogram([0.1, 0.7, 0.4, 2.0], bins=4).plot()
+        >>> ax.patches[0].get_data().values.tolist(), ax.get_title()
+        ([1, 1, 1, 0], '1 beyond the grid')
+        """
+        counts = result_frames.copy_to_host(self.counts).reshape(-1, self.bins + 1)
+        first = np.arange(0, self.bins, -(-self.bins // plotting.MOST_BINS))
+        heights = np.add.reduceat(counts[:, : self.bins], first, axis=1)
+        edges = np.append(first, self.bins) * (self.top / self.bins)
+        names = [f"element {k}" for k in range(len(counts))]
+        ax = plotting.draw_steps(ax, [(edges, row) for row in heights], names, ("score", "scores in a bin"))
+        ax.set_title(f"{int(counts[:, -1].sum()):,} beyond the grid", fontsize="medium")
+        return ax
 
     def _parts(self) -> dict[str, str]:
         """Return the parts that the repr shows, by name."""

@@ -19,7 +19,6 @@ from cmfast.kernels.shared.conformal import BITS_PER_WORD
 
 EmptySets: TypeAlias = Literal["allow", "top1"]
 EMPTY_RULES = get_args(EmptySets)
-MOST_LEGEND_LINES = 8  # of a plot with a legend
 
 
 @result_repr.add_repr
@@ -72,7 +71,7 @@ class SizeCoverage(NamedTuple):
             ax.plot(sizes, inside[sizes] / of_size[sizes], "o-", clip_on=False, label=f"threshold {k}")
         ax.set(ylim=(0, 1), xlabel="labels in the set", ylabel="share that contain the label")
         plotting.set_integer_ticks(ax.xaxis)
-        if 1 < len(n) <= MOST_LEGEND_LINES:
+        if 1 < len(n) <= plotting.MOST_LEGEND_LINES:
             ax.legend()
         return ax
 
@@ -234,7 +233,7 @@ class PredictionSets:
             ax.plot(line, color=colours[k % len(colours)], marker=plot_style.MARKERS[k % 7], label=name)
         ax.set(xlabel="labels in the set", ylabel="sets", ylim=(0, None))
         plotting.set_integer_ticks(ax.xaxis)
-        if 1 < len(lines) <= MOST_LEGEND_LINES:
+        if 1 < len(lines) <= plotting.MOST_LEGEND_LINES:
             ax.legend(fontsize="small", frameon=False)
         return ax
 

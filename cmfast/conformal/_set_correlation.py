@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal, Self, TypeAlias, get_args
 
 import numpy as np
 
-from cmfast._core import dispatch, lazy, result_frames, result_repr, validate
+from cmfast._core import dispatch, lazy, plotting, result_frames, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, Integers
 from cmfast._core.usual_options import explain_options
@@ -15,6 +15,7 @@ from cmfast._files.archive import Parts, demand
 from cmfast._files.states import TEXT
 from cmfast.conformal._batched_counts import BatchedCounts
 from cmfast.conformal._prediction_sets import EmptySets, PredictionSets, read_empty_rule
+from cmfast.kernels.loading import load
 
 Undefined: TypeAlias = Literal["nan", "zero"]
 Order: TypeAlias = Literal["high", "low"]
@@ -136,6 +137,40 @@ class CcmCounts(BatchedCounts):
         n = result_frames.copy_to_host(self.n)[..., None, None]
         columns = {"G": self.G, "n": n, "correlation": self.correlation()}
         return result_frames.make_frame(columns, ("first", "second"))
+
+    def plot(self, *, index: int | tuple[int, ...] | None = None, ax: Any = None) -> Any:
+        """Draw the correlation matrix of one element of the batch, such as of one alpha.
+
+        Parameters
+        ----------
+        index : int or tuple of int, optional
+            Index in the batch; default: the only matrix.
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+            Axes of the plot; the figure is not shown.
+
+        Raises
+        ------
+        TypeError, ValueError, IndexError
+            `index` does not select one matrix of the batch.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from cmfast import conformal
+        >>> counts = conformal.CcmCounts(np.array(6), np.array([[3, 0], [0, 3]]))
+        >>> counts.plot().images[0].get_array().tolist()
+        [[1.0, -1.0], [-1.0, 1.0]]
+        """
+        place = validate.single_index(index, self._batch(), "matrix")
+        ax = plotting.get_axes(ax, (4.8, 4.0))
+        correlation = result_frames.copy_to_host(self.correlation())[place]
+        load("cmfast.conformal._display").draw_correlation(ax, correlation)
+        return ax
 
     def _parts(self) -> dict[str, str]:
         """Return the parts that the repr shows, by name."""

@@ -5,7 +5,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
 import numpy as np
 
-from cmfast._core import result_frames, result_repr, validate
+from cmfast._core import axis_names, plotting, result_frames, result_repr, validate
 from cmfast._core.annotations import Floats
 from cmfast._core.usual_options import explain_options
 from cmfast.metrics import MetricName, compute
@@ -39,8 +39,45 @@ class Sensitivity(NamedTuple):
         return f"imbalance changes the metric by {value} on average; see `error` for the accuracy"
 
     def to_pandas(self) -> Any:
-        """Return a pandas DataFrame with a row per ratio."""
-        return result_frames.make_frame(self._asdict(), ("ratio",) if np.ndim(self.value) else ())
+        """Return a pandas DataFrame with a row per ratio, and a column `r` of the ratios if they are known."""
+        known = {name: x for name, x in axis_names.get_settings(self).items() if name == "r"}
+        return result_frames.make_frame(known | self._asdict(), ("ratio",) if np.ndim(self.value) else ())
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw how much imbalance changes the metric, by the ratio of negatives to positives; bars are `error`.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+            Axes of the plot; the figure is not shown.
+
+        Raises
+        ------
+        ValueError
+            A result that was not returned by :func:`imbalance_sensitivity` itself: it does not know its ratios.
+
+        Examples
+        --------
+        >>> from cmfast import contingency
+        >>> ax = contingency.imbalance_sensitivity("f1", [2, 10, 50]).plot()
+        >>> ax.get_ylabel(), ax.lines[0].get_xdata().tolist()
+        ('mean change of f1', [2.0, 10.0, 50.0])
+        """
+        ratios = axis_names.get_settings(self).get("r")
+        if ratios is None:
+            validate.fail("this result does not know its ratios; call plot of what imbalance_sensitivity returned")
+        order = np.argsort(ratios, axis=None)
+        r, value, error = (np.ravel(x)[order] for x in (ratios, self.value, self.error))
+        ax = plotting.get_axes(ax, (4.8, 3.6))
+        ax.errorbar(r, value, None if np.isnan(error).any() else error, fmt="o-", capsize=3)
+        ax.set(xscale="log", xlabel="r, negatives per positive", ylim=(0, None))
+        ax.set_ylabel(f"mean change of {axis_names.get_metric(self)}")
+        return ax
 
 
 def validate_metric(metric: object) -> MetricName:
@@ -293,13 +330,12 @@ def _integrate_difference(
     """Return the mean absolute difference of two surfaces by quadrature or on a grid, with its error."""
     if rule != "gauss":
         axis = _make_axis(rule, size)
-        return Sensitivity(
-            *_sum_differences(metric, ratios, axis, np.full(size, 1.0 / size), rescale=rescale), ratios * np.nan
-        )
+        (value,) = _sum_differences(metric, ratios, axis, np.full(size, 1.0 / size), rescale=rescale)
+        return axis_names.name_axes(Sensitivity(value, ratios * np.nan), {}, metric, {"r": ratios})
     fine, coarse = (
         _sum_differences(metric, ratios, *_make_gauss_nodes(n), rescale=rescale)[0] for n in (size, size // 2)
     )
-    return Sensitivity(fine, np.abs(fine - coarse))
+    return axis_names.name_axes(Sensitivity(fine, np.abs(fine - coarse)), {}, metric, {"r": ratios})
 
 
 def _make_gauss_nodes(number: int) -> tuple[np.ndarray, np.ndarray]:

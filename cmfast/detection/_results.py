@@ -4,10 +4,12 @@ from typing import Any, Generic, NamedTuple
 
 import numpy as np
 
-from cmfast._core import result_frames, result_repr
+from cmfast._core import plotting, result_frames, result_repr
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import ArrayT
 from cmfast.kernels.shared.detection import UNMATCHED
+
+IOU_BINS = 20
 
 
 @result_repr.add_repr
@@ -51,3 +53,37 @@ class Matches(NamedTuple, Generic[ArrayT]):
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame with a row per prediction: the index of its truth, and the IoU."""
         return result_frames.make_frame({"true_index": self.true_index, "iou": self.iou}, axes=("prediction",))
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw a histogram of the IoU of all pairs, with the numbers of missed truths and false predictions.
+
+        Many pairs just above the IoU threshold show that a higher one would lose them.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+            Axes of the plot; the figure is not shown.
+
+        Examples
+        --------
+        >>> from cmfast import detection
+        >>> found = detection.match(
+        ...     [[0, 0, 10, 10]], [[0, 0, 10, 9], [20, 20, 30, 30]]
+        ... )
+        >>> found.plot().get_title()
+        '1 pair, 0 missed, 1 false'
+        """
+        truth_of, iou = map(result_frames.copy_to_host, (self.true_index, self.iou))
+        edges = np.linspace(0.0, 1.0, IOU_BINS + 1)
+        heights, _ = np.histogram(iou[truth_of >= 0], edges)
+        ax = plotting.draw_steps(ax, [(edges, heights)], [""], ("IoU", "pairs"))
+        plotting.set_integer_ticks(ax.yaxis)
+        pairs, missed, false, _ = self._count()
+        ax.set_xlim(0, 1)
+        ax.set_title(f"{pairs:,} pair{'s' * (pairs != 1)}, {missed:,} missed, {false:,} false", fontsize="medium")
+        return ax

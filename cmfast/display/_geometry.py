@@ -9,7 +9,7 @@ from cmfast._core import plot_style, plotting, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast.display import _painting, _plot_data
 from cmfast.display._painting import Look
-from cmfast.geometry import GcmResult, WidthCurve
+from cmfast.geometry import GcmDiagnostics, GcmResult, WidthCurve
 
 GEOMETRY_INCHES = 3.6  # side of each plot
 
@@ -55,7 +55,7 @@ class GcmDisplay:
     """
 
     def __init__(self, drawn: _plot_data.PlotData, result: GcmResult[Any], curve: WidthCurve | None) -> None:
-        found = result.diagnostics
+        found = self._diagnostics = result.diagnostics
         self._drawn = drawn
         self.matrix = np.asarray(drawn.shares)
         self.weighting = list(found.weighting)
@@ -129,33 +129,39 @@ class GcmDisplay:
         self.figure_, self.axes_ = plotting.make_axes_row(
             2 if self.curve is None else 3, 1.25 * GEOMETRY_INCHES, GEOMETRY_INCHES
         )
-        self._overlaps(self.axes_[1])
+        self.bars_ = draw_overlaps(self.axes_[1], self._diagnostics)
         self.lines_ = draw_width_curve(self.axes_[2], self.curve) if self.curve is not None else []
         found = _painting.paint_matrix(self.axes_[0], self._drawn, Look(own_diagonal=False), _plot_data.UNITS["all"])
         self.im_ = found.image
         self.axes_[0].set_title(f"geometric matrix, {self.weighting[0]}", fontsize="medium")
         return self
 
-    def _overlaps(self, ax: Any) -> None:
-        """Draw a bar per weighting, split into guaranteed overlap and the rest, with a mark for permuted labels."""
-        colours = plotting.match_palette(ax)
-        rows = np.arange(len(self.weighting))[::-1]
-        earned = self.overlap - self.guaranteed
-        pale = colours.ground + 0.4 * (colours.off_diagonal - colours.ground)
-        look = {"height": 0.6, "linewidth": 0}
-        self.bars_ = (
-            ax.barh(rows, self.guaranteed, color=pale, hatch="///", edgecolor=colours.line, label="guaranteed", **look),
-            ax.barh(rows, earned, left=self.guaranteed, color=colours.off_diagonal, label="beyond it", **look),
-        )
-        ax.vlines(self.permuted, rows - 0.42, rows + 0.42, color=colours.diagonal, linewidth=3, label="labels permuted")
-        for row, overlap in zip(rows, self.overlap, strict=True):
-            known = np.isfinite(overlap)
-            text = f"{overlap:.2f}" if known else "undefined"
-            ax.annotate(text, (overlap if known else 0.0, row), (4, 0), textcoords="offset points", va="center")
-        ax.set_yticks(rows, self.weighting)
-        ax.set(xlim=(0, 1.16), ylim=(-0.6, len(rows) - 0.4), xticks=np.linspace(0, 1, 5))
-        ax.set_title("overlap with the normalised matrix", fontsize="medium")
-        ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=3, fontsize="small", frameon=False)
+
+def draw_overlaps(ax: Any, found: GcmDiagnostics) -> tuple[Any, Any]:
+    """Draw a bar per weighting, split into guaranteed overlap and the rest, with a mark for permuted labels.
+
+    Returns the bars of both parts.
+    """
+    numbers = (found.overlap, found.guaranteed, found.null_overlap)
+    total, guaranteed, permuted = (np.atleast_1d(np.asarray(x, np.float64)) for x in numbers)
+    colours = plotting.match_palette(ax)
+    rows = np.arange(len(total))[::-1]
+    pale = colours.ground + 0.4 * (colours.off_diagonal - colours.ground)
+    look = {"height": 0.6, "linewidth": 0}
+    bars = (
+        ax.barh(rows, guaranteed, color=pale, hatch="///", edgecolor=colours.line, label="guaranteed", **look),
+        ax.barh(rows, total - guaranteed, left=guaranteed, color=colours.off_diagonal, label="beyond it", **look),
+    )
+    ax.vlines(permuted, rows - 0.42, rows + 0.42, color=colours.diagonal, linewidth=3, label="labels permuted")
+    for row, overlap in zip(rows, total, strict=True):
+        known = np.isfinite(overlap)
+        text = f"{overlap:.2f}" if known else "undefined"
+        ax.annotate(text, (overlap if known else 0.0, row), (4, 0), textcoords="offset points", va="center")
+    ax.set_yticks(rows, found.weighting)
+    ax.set(xlim=(0, 1.16), ylim=(-0.6, len(rows) - 0.4), xticks=np.linspace(0, 1, 5))
+    ax.set_title("overlap with the normalised matrix", fontsize="medium")
+    ax.legend(loc="upper center", bbox_to_anchor=(0.5, -0.1), ncols=3, fontsize="small", frameon=False)
+    return bars
 
 
 def draw_width_curve(ax: Any, curve: WidthCurve) -> list[Any]:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from cmfast._core import dispatch, result_frames, result_repr, validate
+from cmfast._core import dispatch, plotting, result_frames, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, Empty, Method, OnFailure, Smoothing, Table
 from cmfast._files.archive import Parts
@@ -98,6 +98,66 @@ class SparseHistogram(Generic[ArrayT]):
         index, groups = map(result_frames.copy_to_host, self._decode())
         columns = {f"axis_{k}": axis for k, axis in enumerate(index.T)}
         return result_frames.make_frame(columns | {"group": groups, "value": self.values}, ("entry",))
+
+    def plot(self, *, axis: int = 0, ax: Any = None) -> Any:
+        """Draw the histogram along one axis of the grid, summed over all others: a line for each group.
+
+        Of more than eight groups the eight of largest mass are drawn, and the title says so.
+
+        Parameters
+        ----------
+        axis : int
+            Axis of the grid; -1 is the last.
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+            Axes of the plot; the figure is not shown.
+
+        Raises
+        ------
+        TypeError, ValueError
+            An axis that the grid does not have.
+
+        Examples
+        --------
+        >>> import cmfast
+        >>> h = cmfast.sparse_histogram(
+        ...     [[0.1], [0.2], [7.0]], grid=cmfast.Grid([0.0], [1.0])
+        ... )
+        >>> steps = h.plot().patches[0].get_data()
+        >>> steps.edges.tolist(), steps.values.tolist()
+        ([0.0, 1.0, 7.0, 8.0], [2.0, 0.0, 1.0])
+        """
+        axis = _validate_axis(axis, self.grid)
+        index, groups = map(result_frames.copy_to_host, self._decode())
+        values = np.asarray(result_frames.copy_to_host(self.values), np.float64)
+        masses = np.bincount(groups, np.abs(np.nan_to_num(values)), self.n_groups)
+        known = np.flatnonzero(np.bincount(groups, minlength=self.n_groups))
+        drawn = np.sort(known[np.argsort(-masses[known], kind="stable")[: plotting.MOST_LEGEND_LINES]])
+        origin, width = float(self.grid.origin[axis]), float(self.grid.width[axis])
+        steps = [_sum_along(index[groups == k, axis], values[groups == k]) for k in drawn]
+        steps = [(origin + width * edges, heights) for edges, heights in steps]
+        ax = plotting.draw_steps(ax, steps, [f"group {k}" for k in drawn], (f"axis {axis}", "height"))
+        if len(drawn) < len(known):
+            ax.set_title(f"the largest {len(drawn)} of {len(known):,} groups", fontsize="medium")
+        return ax
+
+
+def _validate_axis(axis: Any, grid: Grid) -> int:
+    """Validate an axis of a grid, which may count from the last; return it as a nonnegative index."""
+    return validate.count("axis", axis, least=-grid.n_axes, most=grid.n_axes - 1) % grid.n_axes
+
+
+def _sum_along(index: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return edges and heights of the histogram of indices of one axis; each gap of it is one bin of height 0."""
+    places, inverse = np.unique(index, return_inverse=True)
+    edges = np.union1d(places, places + 1)
+    heights = np.zeros(max(len(edges) - 1, 0))
+    heights[np.searchsorted(edges, places)] = np.bincount(inverse, values, len(places))
+    return edges, heights
 
 
 @result_repr.add_repr
@@ -205,6 +265,39 @@ class CellCounts(State, Generic[ArrayT]):
     def explain(self) -> str:
         """Return a sentence on the number of points and triples."""
         return f"{self.n_points:,} points in {len(self):,} different triples of cell, label and prediction"
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with a row per triple: the index of its cell on each axis, its labels and count."""
+        columns = {f"axis_{k}": axis for k, axis in enumerate(result_frames.copy_to_host(self.cells).T)}
+        columns |= {"label": self.labels, "prediction": self.predictions, "count": self.counts}
+        return result_frames.make_frame(columns, ("triple",))
+
+    def plot(self, *, axis: int = 0, ax: Any = None) -> Any:
+        """Draw the points of each label along one axis of the grid, as ``label_histogram().plot()`` does.
+
+        Parameters
+        ----------
+        axis : int
+            Axis of the grid; -1 is the last.
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+            Axes of the plot; the figure is not shown.
+
+        Examples
+        --------
+        >>> import cmfast
+        >>> cells = cmfast.cell_counts(
+        ...     [[0.5], [3.0]], [0, 1], [1, 1], grid=cmfast.Grid([0.0], [1.0])
+        ... )
+        >>> [line.get_label() for line in cells.plot().patches]
+        ['group 0', 'group 1']
+        """
+        axis = _validate_axis(axis, self.grid)
+        return self.label_histogram().plot(axis=axis, ax=ax)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, CellCounts):

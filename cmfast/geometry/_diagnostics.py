@@ -5,12 +5,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import dispatch, failures, result_frames, result_repr, wording
+from cmfast._core import dispatch, failures, plotting, result_frames, result_repr, wording
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
 from cmfast.geometry import _permutation_null
 from cmfast.geometry._cells import CellCounts
 from cmfast.geometry._weights import Weighting, merge_statuses
+from cmfast.kernels.loading import load
 from cmfast.kernels.status import Status
 
 MOST_GUARANTEED = 0.8
@@ -144,6 +145,23 @@ class GcmDiagnostics:
         columns = {name: np.atleast_1d(getattr(self, name)) for name in FRAME_COLUMNS}
         columns["weighting"] = np.array(self.weighting)
         return result_frames.make_frame(columns, ("entry",)).drop(columns="entry").set_index("weighting")
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw the overlap of each weighting, the part of it that was guaranteed, and that of permuted labels.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+            Axes of the plot; the figure is not shown.
+        """
+        ax = plotting.get_axes(ax, (5.6, 1.9 + 0.35 * len(self.weighting)))
+        load("cmfast.display._geometry").draw_overlaps(ax, self)
+        return ax
 
 
 def warn_if_uninformative(found: GcmDiagnostics) -> GcmDiagnostics:

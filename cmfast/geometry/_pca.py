@@ -5,10 +5,11 @@ from typing import Any, ClassVar, Generic, Literal, NamedTuple, Self, TypeAlias,
 import numpy as np
 from numpy.typing import ArrayLike
 
-from cmfast._core import dispatch, lazy, result_repr, validate
+from cmfast._core import dispatch, lazy, plotting, result_frames, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, Floats, OnFailure, PointsT
 from cmfast._core.lazy import accept_dask_arrays, are_lazy
+from cmfast._core.libraries import load_pandas
 from cmfast._core.usual_options import explain_options
 from cmfast._files.archive import Parts, demand
 from cmfast._files.scratch import Scratch
@@ -76,6 +77,44 @@ class Projection(_Axes[ArrayT], State):
         """Return a sentence on the share of variance along the axes."""
         m, n = dispatch.shape_of(self.components)
         return f"{m} of {n} axes hold {self._share():.1%} of the variance of the points"
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with a row per axis: its share of the variance, and its component per column."""
+        pd = load_pandas()
+        share, components = map(result_frames.copy_to_host, (self.explained_variance_ratio, self.components))
+        frame = pd.DataFrame(components, columns=[f"column_{k}" for k in range(components.shape[1])])
+        frame.insert(0, "explained_variance_ratio", share)
+        return frame.rename_axis("axis")
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw the share of the variance along each axis, and along all axes up to it (scree plot).
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+            Axes of the plot; the figure is not shown.
+
+        Examples
+        --------
+        >>> import cmfast
+        >>> axes = cmfast.pca([[0.0, 0.0], [3.0, 4.0], [6.0, 8.0]], 1)
+        >>> axes.plot().get_ylabel()
+        'share of the variance'
+        """
+        share = result_frames.copy_to_host(self.explained_variance_ratio)
+        ax = plotting.get_axes(ax, (4.8, 3.6))
+        colours, places = plotting.match_palette(ax), np.arange(len(share))
+        ax.bar(places, share, color=colours.off_diagonal, label="this axis")
+        ax.plot(places, np.cumsum(share), ".-", color=colours.diagonal, label="up to this axis")
+        ax.set(xlabel="axis", ylabel="share of the variance", ylim=(0, 1.05))
+        plotting.set_integer_ticks(ax.xaxis)
+        ax.legend(fontsize="small", frameon=False)
+        return ax
 
     def __eq__(self, other: object) -> bool:
         """Whether both are projections with equal bits in all arrays."""

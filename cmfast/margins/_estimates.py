@@ -90,6 +90,18 @@ class GroupedRecords(NamedTuple):
     columns: tuple[str, ...]
 
 
+def get_design_weights(records: RakedRecords | GroupedRecords) -> Any:
+    """Return the design weights of records, in their order; None if all are 1."""
+    if isinstance(records, RakedRecords):
+        return records.weights
+    parts = [part.weights for part in records.parts]
+    if not parts or parts[0] is None:
+        return None
+    out = np.empty((*parts[0].shape[:-1], len(records.order)))
+    out[..., records.order] = np.concatenate(parts, -1)
+    return out
+
+
 class SamplingUnits(NamedTuple):
     """The units that were drawn, records or clusters, and their strata.
 

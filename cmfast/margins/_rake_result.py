@@ -5,7 +5,7 @@ from typing import Any, Generic, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
-from cmfast._core import dispatch, result_frames, result_repr, validate
+from cmfast._core import dispatch, plotting, result_frames, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import ArrayT, OnFailure
 from cmfast.kernels.status import Status
@@ -13,6 +13,7 @@ from cmfast.margins import _estimates
 
 R = TypeVar("R", bound="RakeResult[Any]")
 EstimateKind = Literal["total", "mean"]
+MOST_FACTOR_BINS = 40
 
 MEANING = {
     Status.CONVERGED: "totals recomputed from the result are met; the estimated error of the weights is at most 1e-4",
@@ -230,15 +231,60 @@ class RakeResult(NamedTuple, Generic[ArrayT]):
         >>> result.estimate(income, kind="mean", fpc=100)
         <Interval: estimate 27.2, low 25.8, high 28.5, standard_error 0.612>
         """
-        records = getattr(self, "_records", None)
-        if records is None:
-            validate.fail("this result does not know the records that were raked; call estimate of what rake returned")
+        records = self._get_records("estimate")
         options = _estimates.EstimateOptions(kind, where, strata, clusters, fpc, confidence_level, on_failure)
         return _estimates.estimate(self.weights, records, values, options)
+
+    def _get_records(self, method: str) -> Any:
+        """Return the records that were raked; raise ValueError if this result does not know them."""
+        records = getattr(self, "_records", None)
+        if records is None:
+            validate.fail(f"this result does not know the records that were raked; call {method} of what rake returned")
+        return records
 
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame with the weight of each record."""
         return result_frames.make_frame({"weight": self.weights}, ("record",))
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw a histogram of the adjustment factors: each weight over its design weight, a line per batch element.
+
+        A long tail marks records that stand for many others, which makes estimates less precise.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+            Axes of the plot; the figure is not shown.
+
+        Raises
+        ------
+        ValueError
+            A result that was not returned by :func:`rake` itself, such as a changed copy: it does not know its design
+            weights.
+
+        Examples
+        --------
+        >>> import cmfast
+        >>> result = cmfast.rake([[0, 0, 0, 1]], [(0, [3.0, 3.0])])
+        >>> ax = result.plot()
+        >>> steps = ax.patches[0].get_data()
+        >>> int(steps.values[0]), int(steps.values[-1])  # of 1 and of 3
+        (3, 1)
+        """
+        design = _estimates.get_design_weights(self._get_records("plot"))
+        weights = np.asarray(result_frames.copy_to_host(self.weights), np.float64)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            factors = weights / (1.0 if design is None else design)
+        rows = factors.reshape(-1, weights.shape[-1])
+        edges = np.histogram_bin_edges(factors[np.isfinite(factors)], MOST_FACTOR_BINS)
+        steps = [(edges, np.histogram(row[np.isfinite(row)], edges)[0]) for row in rows]
+        names = [f"element {k}" for k in range(len(rows))]
+        return plotting.draw_steps(ax, steps, names, ("weight / design weight", "records"))
 
 
 def _compute_effective_size(weights: Any) -> Any:

@@ -1,10 +1,11 @@
 """Result type of scaling tables to margins."""
 
-from typing import Generic, NamedTuple
+from typing import Any, Generic, NamedTuple
 
 from cmfast._core import dispatch, result_repr
 from cmfast._core.annotations import ArrayT
 from cmfast.kernels.status import Status
+from cmfast.margins import _table_views
 
 MEANING = {
     Status.CONVERGED: "margins recomputed from the result are met; the estimated error of the cells is at most 1e-4",
@@ -86,3 +87,46 @@ class MarginsResult(NamedTuple, Generic[ArrayT]):
         'CONVERGED: margins recomputed from the result are met; the estimated error of the cells is at most 1e-4'
         """
         return result_repr.explain_statuses(self.status, index, MEANING, "no tables")
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with a row per cell, or per listed cell: its index on each axis, and its value."""
+        return _table_views.make_table_frame(self.table, dispatch.shape_of(self.status))
+
+    def plot(
+        self, *, index: int | tuple[int, ...] | None = None, axes: int | tuple[int, int] | None = None, ax: Any = None
+    ) -> Any:
+        """Draw one fitted table as a heat map of two of its axes, or as steps along one.
+
+        Listed cells, as of :func:`ipf_cells`, have one axis: their number in the list.
+
+        Parameters
+        ----------
+        index : int or tuple of int, optional
+            Index in the batch; default: the only table.
+        axes : int or tuple of two int, optional
+            Axes of the table, counted from its first; all others are summed over. Default: the first two.
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+            Axes of the plot; the figure is not shown.
+
+        Raises
+        ------
+        TypeError, ValueError, IndexError
+            `index` does not select one table of the batch; axes that the table does not have.
+
+        Examples
+        --------
+        >>> import cmfast
+        >>> result = cmfast.ipf_nd(
+        ...     [[1.0, 1.0], [1.0, 1.0]], [(0, [2.0, 4.0]), (1, [3.0, 3.0])]
+        ... )
+        >>> result.to_pandas()["value"].tolist()
+        [1.0, 1.0, 2.0, 2.0]
+        >>> [text.get_text() for text in result.plot().texts]
+        ['1', '1', '2', '2']
+        """
+        return _table_views.draw_margin(self.table, dispatch.shape_of(self.status), index, axes, ax)

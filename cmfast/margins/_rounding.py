@@ -11,6 +11,7 @@ from cmfast._core.annotations import Array, ArrayT, OnFailure, Progress
 from cmfast._core.progress import make_reporter
 from cmfast._core.usual_options import explain_options
 from cmfast.kernels.status import Status
+from cmfast.margins import _table_views
 from cmfast.margins._ipf_tables import Axes
 from cmfast.margins._margin_lists import MOST_AXES, count_axes, split_margins
 
@@ -60,6 +61,45 @@ class RoundedTable(NamedTuple, Generic[ArrayT]):
         'CONVERGED: every cell and every sum is an adjacent integer of its value'
         """
         return result_repr.explain_statuses(self.status, index, MEANING, "no tables")
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with a row per cell: its index on each axis, and its value."""
+        return _table_views.make_table_frame(self.table, dispatch.shape_of(self.status))
+
+    def plot(
+        self, *, index: int | tuple[int, ...] | None = None, axes: int | tuple[int, int] | None = None, ax: Any = None
+    ) -> Any:
+        """Draw one rounded table as a heat map of two of its axes, or as steps along one.
+
+        Parameters
+        ----------
+        index : int or tuple of int, optional
+            Index in the batch; default: the only table.
+        axes : int or tuple of two int, optional
+            Axes of the table, counted from its first; all others are summed over. Default: the first two.
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+            Axes of the plot; the figure is not shown.
+
+        Raises
+        ------
+        TypeError, ValueError, IndexError
+            `index` does not select one table of the batch; axes that the table does not have.
+
+        Examples
+        --------
+        >>> import cmfast
+        >>> rounded = cmfast.round_to_margins([[0.75, 1.25], [1.25, 2.75]])
+        >>> rounded.to_pandas()["value"].tolist()
+        [1.0, 1.0, 1.0, 3.0]
+        >>> rounded.plot(axes=1).get_xlabel()
+        'axis 1'
+        """
+        return _table_views.draw_margin(self.table, dispatch.shape_of(self.status), index, axes, ax)
 
 
 @explain_options

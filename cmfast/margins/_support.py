@@ -1,14 +1,16 @@
 """Feasibility of scaling tables to margins given their zero pattern, with infeasibility certificates (Farkas)."""
 
+import math
 from collections.abc import Sequence
 from typing import Any, Generic, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmfast._core import bad_values, dispatch, result_repr, validate
+from cmfast._core import bad_values, dispatch, plotting, result_frames, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, DeviceT
+from cmfast._core.libraries import load_pandas
 from cmfast._core.usual_options import explain_options
 from cmfast.kernels.status import Status
 from cmfast.margins._ipf_tables import Axes, adopt_tables
@@ -105,6 +107,62 @@ class MarginsSupport(NamedTuple, Generic[ArrayT]):
             return said or MEANING[status]
         cells = "1 positive cell goes" if len(dead) == 1 else f"{len(dead)} positive cells go"
         return f"{cells} to zero, first {bad_values.format_index(dead[0].tolist())}" + (f": {said}" if said else "")
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with a row per margin entry: its margin, its index there, and its multiplier."""
+        n_batch = len(dispatch.shape_of(self.status))
+        frames = []
+        for k, part in enumerate(map(result_frames.copy_to_host, self.proof)):
+            batch, core = part.shape[:n_batch], part.shape[n_batch:]
+            frame = result_frames.make_frame({"multiplier": part.reshape(*batch, math.prod(core))}, ("index",))
+            frame["index"] = [bad_values.format_index(np.unravel_index(at, core)) for at in frame["index"]]
+            frame.insert(n_batch, "margin", k)
+            frames.append(frame)
+        return load_pandas().concat(frames, ignore_index=True)
+
+    def plot(self, *, index: int | tuple[int, ...] | None = None, ax: Any = None) -> Any:
+        """Draw the infeasibility certificate of one table: the largest multipliers of margin entries.
+
+        Entries on the right together ask for more than those on the left carry, or for all of it. Without a
+        certificate the plot has no bars; the status is its title.
+
+        Parameters
+        ----------
+        index : int or tuple of int, optional
+            Index in the batch; default: the only table.
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+            Axes of the plot; the figure is not shown.
+
+        Raises
+        ------
+        TypeError, ValueError, IndexError
+            `index` does not select one table of the batch.
+
+        Examples
+        --------
+        >>> import cmfast
+        >>> ax = cmfast.support_nd(
+        ...     [[1, 1], [0, 1]], [(0, [1, 1]), (1, [1, 1])]
+        ... ).plot()
+        >>> [text.get_text() for text in ax.get_yticklabels()]
+        ['margins[0][0]', 'margins[1][0]']
+        """
+        place = validate.single_index(index, dispatch.shape_of(self.status), "table")
+        found: list[tuple[float, str]] = []
+        for k, part in enumerate(self.proof):
+            entries = result_frames.copy_to_host(part)[place]
+            known = np.argwhere(np.isfinite(entries) & (entries != 0.0)).tolist()
+            found += [(float(entries[tuple(at)]), f"margins[{k}]{bad_values.format_index(at)}") for at in known]
+        found.sort(key=lambda entry: -abs(entry[0]))
+        names, values = [name for _, name in found[: plotting.MOST_BARS]], [x for x, _ in found[: plotting.MOST_BARS]]
+        ax = plotting.draw_bars(ax, names, values, [f"{x:g}" for x in values], "multiplier: carries (below 0), asks")
+        ax.set_title(Status(int(result_frames.copy_to_host(self.status)[place])).name, fontsize="medium")
+        return ax
 
 
 def _explain_certificate(proof: list[np.ndarray], asked: float, carried: float, *, short: bool) -> str:

@@ -1,8 +1,9 @@
 """Result types of functions of scores: threshold matrices, ROC and precision-recall curves, least cost."""
 
+from collections.abc import Sequence
 from typing import Any, Generic, NamedTuple
 
-from cmfast._core import dispatch, plotting, result_frames, result_repr
+from cmfast._core import dispatch, plot_style, plotting, result_frames, result_repr
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import ArrayT
 from cmfast.kernels.loading import load
@@ -36,6 +37,49 @@ class ThresholdMatrices(NamedTuple, Generic[ArrayT]):
         return result_frames.make_frame(
             {"threshold": self.thresholds, **result_frames.split_table(self.matrices)}, ("point",)
         )
+
+    def plot(self, names: str | Sequence[str] = ("precision", "recall", "f1"), *, ax: Any = None) -> Any:
+        """Draw metrics by the decision threshold, a line for each metric and element of a batch.
+
+        Parameters
+        ----------
+        names : str or list of str
+            Names of :func:`cmfast.metrics.compute`. Of a metric per class, the value of class 1 is taken.
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+            Axes of the plot; the figure is not shown.
+
+        Raises
+        ------
+        TypeError, ValueError
+            An unknown metric.
+
+        Examples
+        --------
+        >>> from cmfast import metrics
+        >>> found = metrics.threshold_matrices([1, 0, 1], [0.9, 0.2, 0.6])
+        >>> ax = found.plot("recall")
+        >>> ax.lines[0].get_xdata().tolist(), ax.lines[0].get_ydata().tolist()
+        ([0.9, 0.6, 0.2], [0.5, 1.0, 1.0])
+        """
+        given = [names] if isinstance(names, str) else names
+        found = load("cmfast.metrics").compute(self.matrices, given, undefined="nan", on_failure="ignore")
+        ax = plotting.get_axes(ax, (5.6, 3.6))
+        colours = plot_style.list_line_colours(plotting.match_palette(ax).ground)
+        thresholds = result_frames.copy_to_host(self.thresholds)
+        for k, (name, values) in enumerate(found.items()):
+            host = result_frames.copy_to_host(values)
+            rows = (host if host.ndim == thresholds.ndim else host[..., 1]).reshape(-1, thresholds.shape[-1])
+            for i, (at, row) in enumerate(zip(thresholds.reshape(rows.shape), rows, strict=True)):
+                look = {"color": colours[k % len(colours)], "label": None if i else name}
+                ax.plot(at[1:], row[1:], drawstyle="steps-post", **look)
+        ax.set(xlabel="threshold", ylabel="metric")
+        ax.legend(fontsize="small", frameon=False)
+        return ax
 
 
 @result_repr.add_repr

@@ -6,7 +6,7 @@ from typing import Any, Generic, NamedTuple, overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmfast._core import bad_values, dispatch, failures, result_frames, result_repr, sparse, validate
+from cmfast._core import bad_values, dispatch, failures, plotting, result_frames, result_repr, sparse, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, DeviceT, OnFailure, Sparse
 from cmfast._core.lazy import accept_dask_arrays
@@ -59,6 +59,49 @@ class Margins(NamedTuple, Generic[ArrayT]):
         return result_frames.make_frame(
             {"diagonal": self.diagonal, "row_sum": self.row_sums, "col_sum": self.col_sums}, ("class",)
         )
+
+    def plot(self, *, index: int | tuple[int, ...] | None = None, ax: Any = None) -> Any:
+        """Draw for each class of one matrix its true and its predicted mass, and a bar of the correct mass.
+
+        Classes whose predicted mass is above the true one are predicted too often.
+
+        Parameters
+        ----------
+        index : int or tuple of int, optional
+            Index in the batch; default: the only matrix.
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+            Axes of the plot; the figure is not shown.
+
+        Raises
+        ------
+        TypeError, ValueError, IndexError
+            `index` does not select one matrix of the batch.
+
+        Examples
+        --------
+        >>> from cmfast import metrics
+        >>> ax = metrics.margins([[5, 1], [2, 4]]).plot()
+        >>> [line.get_ydata().tolist() for line in ax.lines]  # true, predicted
+        [[6, 6], [7, 5]]
+        """
+        place = validate.single_index(index, dispatch.shape_of(self.total), "matrix")
+        diagonal, rows, cols = (result_frames.copy_to_host(x)[place] for x in self[:3])
+        ax = plotting.get_axes(ax, (6.4, 3.4))
+        colours, classes = plotting.match_palette(ax), np.arange(len(diagonal))
+        pale = colours.ground + 0.4 * (colours.off_diagonal - colours.ground)
+        ax.bar(classes, diagonal, 0.8 if len(classes) <= plotting.FINEST else 1.0, color=pale, label="correct")
+        size = plotting.choose_dot_points(len(classes))
+        ax.plot(classes, rows, "o", color=colours.ink, markersize=size, label="true")
+        ax.plot(classes, cols, "D", color=colours.diagonal, markersize=size, label="predicted")
+        ax.set(xlabel="class", ylabel="mass", ylim=(0, None))
+        plotting.set_integer_ticks(ax.xaxis)
+        plotting.draw_legend_above(ax)
+        return ax
 
 
 @overload

@@ -12,6 +12,8 @@ from cmfast._core.confused_pairs import USUAL_LEVEL
 from cmfast._core.libraries import load_pandas
 from cmfast._core.markup import escape_prose, isolate
 from cmfast._core.p_values import binomial_test
+from cmfast._core.result_repr import render_html
+from cmfast._core.usual_options import explain_options_of_methods
 from cmfast._files.archive import Parts
 from cmfast._files.states import State
 from cmfast.uncertainty import _paired_counting
@@ -29,6 +31,7 @@ TRUTH, FIRST, SECOND = range(3)
 CELL_COLUMNS = ("truth", "first", "second", "n_samples")
 
 
+@explain_options_of_methods
 class Flip(NamedTuple):
     """A cell of the paired counts in which two classifiers differ.
 
@@ -47,7 +50,24 @@ class Flip(NamedTuple):
 
     def _repr_html_(self) -> str:
         """Return the cell as HTML for notebooks."""
-        return f"<p>{escape_prose(repr(self))}</p>"
+        return render_html("Flip", {name: isolate(x) for name, x in self._asdict().items()}, self._explain(isolate))
+
+    def explain(self) -> str:
+        """Return a sentence on what both classifiers predict, and what is true."""
+        return self._explain(str)
+
+    def _explain(self, name: Callable[[object], str]) -> str:
+        """Return the text of `explain`, with labels rendered by `name`."""
+        return f"{self.n_samples:,} sample{'s' * (self.n_samples != 1)}: {self._name_classes(name)}"
+
+    def _name_classes(self, name: Callable[[object], str]) -> str:
+        """Return the predictions and the true class as text, with labels rendered by `name`."""
+        truth, first, second = map(name, self[:3])
+        return f"the first predicts {first}, the second {second}, the true class is {truth}"
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame with one row; ``pandas.DataFrame(flips)`` has a row for each of a list."""
+        return load_pandas().DataFrame([self])
 
 
 class PairedCounts(State):
@@ -228,12 +248,11 @@ class PairedCounts(State):
         most = self.flips(2)
         if not most:
             return f"{said}; they never differ"
-        *labels, n = most[0]
-        truth, a, b = map(name, labels)
+        n = most[0].n_samples
         next_most = most[1].n_samples if len(most) > 1 else 0
         if binomial_test(np.int64(n), np.int64(next_most)) > 1.0 - USUAL_LEVEL:
             return f"{said}; no flip is significantly most frequent"
-        return f"{said}; most frequent flip ({n:,}): the first predicts {a}, the second {b}, the true class is {truth}"
+        return f"{said}; most frequent flip ({n:,}): {most[0]._name_classes(name)}"
 
     def _count_kinds(self) -> list[int]:
         """Return the numbers of samples that both, only the first, only the second, and neither predicts correctly."""

@@ -154,6 +154,10 @@ class Intervals(ResultsByName[Interval]):
         drawn = f", {self.n_resamples:,} resamples" if self.n_resamples else ""
         return f", {self.confidence_level:.0%} by {self.method}{drawn}"
 
+    def explain(self) -> str:
+        """Return the texts of all intervals, a line each."""
+        return super().explain()
+
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame with a row per value; method, level and n_resamples are in its ``attrs``."""
         pd = load_pandas()
@@ -269,6 +273,10 @@ class Posterior(NamedTuple):
 @dataclass(eq=False, repr=False)
 class PosteriorsByMetric(ResultsByName[Posterior]):
     """Posteriors of several metrics: a mapping from the name of a metric to its :class:`Posterior`."""
+
+    def explain(self) -> str:
+        """Return the texts of all posteriors, a line each."""
+        return super().explain()
 
     def to_pandas(self) -> Any:
         """Return a DataFrame with a row per value: mean, standard deviation, and the middle 95 % of the draws."""

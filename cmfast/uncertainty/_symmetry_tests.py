@@ -1,10 +1,11 @@
 """Tests of paired classifiers and square tables: McNemar, Bowker (symmetry), Stuart-Maxwell (marginal homogeneity)."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, get_args, overload
 
 import numpy as np
 
-from cmfast._core import caller, dispatch, failures, plotting, result_frames, result_repr, validate
+from cmfast._core import axis_names, caller, dispatch, failures, plotting, result_frames, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, Ignored, OnFailure
 from cmfast._core.lazy import accept_dask_arrays, accept_delayed
@@ -109,6 +110,69 @@ class Symmetry(NamedTuple):
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame with one row, or a row per group."""
         return result_frames.make_frame(self._asdict())
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw the differences that the test adds up, the largest of one table.
+
+        Of :func:`bowker` for each two classes: how often they were exchanged in one direction more than in the other,
+        by their part of the statistic. Of :func:`stuart_maxwell` for each class: its row sum less its column sum.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
+
+        Returns
+        -------
+        matplotlib axes
+            Axes of the plot; the figure is not shown.
+
+        Raises
+        ------
+        ValueError
+            A batch of tables; a result that a test did not return itself, which does not know its table.
+
+        Examples
+        --------
+        >>> from cmfast import uncertainty
+        >>> S = [[20, 10, 5], [3, 30, 15], [0, 5, 40]]
+        >>> ax = uncertainty.bowker(S).plot()
+        >>> [float(bar.get_width()) for bar in ax.patches]
+        [5.0, 10.0, 7.0]
+        >>> [text.get_text() for text in ax.get_yticklabels()]
+        ['0, 2', '1, 2', '0, 1']
+        """
+        if np.ndim(self.p_value):
+            validate.fail(f"plot draws the test of one table, got a batch of {np.shape(self.p_value)}")
+        table = axis_names.get_settings(self).get("table")
+        if table is None:
+            validate.fail("this result does not know its table; call plot of what bowker or stuart_maxwell returned")
+        labels = axis_names.get_axes(self).get("class", range(len(table)))
+        if axis_names.get_metric(self) == "bowker":
+            return _draw_exchanges(ax, table, labels)
+        return _draw_marginal_differences(ax, table, labels)
+
+
+def _draw_exchanges(ax: Any, table: np.ndarray, labels: Sequence[Any]) -> Any:
+    """Draw the differences of the cells of one table and their mirror images, by part of the statistic."""
+    i, j = np.nonzero(np.triu(table + table.T, 1))
+    there, back = table[i, j], table[j, i]
+    apart = there - back
+    order = np.argsort(-(apart * (apart / (there + back))), kind="stable")[: plotting.MOST_BARS]
+    pairs = zip(i[order].tolist(), j[order].tolist(), strict=True)
+    names = [f"{labels[row]}, {labels[col]}" for row, col in pairs]
+    texts = [f"{there[k]:,.6g} and {back[k]:,.6g}" for k in order]
+    what = "count of the pair (row, column) minus that of the reverse"
+    return plotting.draw_bars(ax, names, apart[order].tolist(), texts, what)
+
+
+def _draw_marginal_differences(ax: Any, table: np.ndarray, labels: Sequence[Any]) -> Any:
+    """Draw the row sums minus the column sums of one table, the largest differences first."""
+    rows, cols = table.sum(1), table.sum(0)
+    order = np.argsort(-np.abs(rows - cols), kind="stable")[: plotting.MOST_BARS]
+    texts = [f"{rows[k]:,.6g} and {cols[k]:,.6g}" for k in order]
+    names = [str(labels[k]) for k in order.tolist()]
+    return plotting.draw_bars(ax, names, (rows - cols)[order].tolist(), texts, "row sum minus column sum")
 
 
 @overload
@@ -263,7 +327,8 @@ def bowker(T: "PairedCounts | Array", /, *, on_failure: OnFailure = None, ignore
     S, exponent = _scale_to_unit(S)
     both, apart = S + S.swapaxes(-1, -2), S - S.swapaxes(-1, -2)
     parts = np.where(upper & (both > 0), apart**2 / np.where(both > 0, both, 1.0), 0.0)
-    return _build_symmetry(parts.sum((-1, -2)), exponent, met.sum((-1, -2)), bad)
+    found = _build_symmetry(parts.sum((-1, -2)), exponent, met.sum((-1, -2)), bad)
+    return _keep_table(found, T, "bowker", S, exponent)
 
 
 @overload
@@ -344,7 +409,7 @@ def stuart_maxwell(
         d[..., :k] += share * d[..., k, np.newaxis]
         weights[..., :k, :k] += row[..., :, np.newaxis] * share[..., np.newaxis, :]
         weights[..., np.arange(k), np.arange(k)] = 0.0
-    return _build_symmetry(statistic, exponent, degrees, bad)
+    return _keep_table(_build_symmetry(statistic, exponent, degrees, bad), T, "stuart_maxwell", S, exponent)
 
 
 def _scale_to_unit(S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -366,6 +431,14 @@ def _build_symmetry(statistic: np.ndarray, exponent: np.ndarray, degrees: np.nda
         statistic = np.ldexp(statistic, exponent)
     p = np.where(degrees > 0, chdtrc(np.maximum(degrees, 1), statistic), 1.0)
     return Symmetry(np.where(bad, np.nan, statistic)[()], np.where(bad, np.nan, p)[()], degrees[()])
+
+
+def _keep_table(found: Symmetry, T: Any, test: str, S: np.ndarray, exponent: np.ndarray) -> Symmetry:
+    """Return the result of a test of one table with the table, which its plot draws; that of a batch as it is."""
+    if S.ndim > 2:
+        return found
+    axes = {"class": T.labels} if isinstance(T, PairedCounts) else axis_names.get_axes_of_counts(T)
+    return axis_names.name_axes(found, axes, test, {"table": np.ldexp(S, exponent) if exponent else S})
 
 
 def _adopt_table(T: Any, on_failure: OnFailure) -> tuple[np.ndarray, np.ndarray]:

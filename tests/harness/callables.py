@@ -470,7 +470,8 @@ OBJECTS: dict[str, Callable[[Make], Any]] = STATES | {
     "Collapsed": lambda make: cmfast.metrics.collapse(make(M), ["a", "b"]),
     "Confusions": lambda make: cmfast.metrics.most_confused(make(M)),
     "LeastCost": lambda make: cmfast.metrics.least_cost(make(TRUTH[:2]), make(ONES), make(M)),
-    "Margins": lambda make: cmfast.metrics.margins(make(M)),
+    "Flip": lambda make: _paired(make).flips()[0],
+    "Margins": lambda make: cmfast.metrics.margins(_two(make)),
     "PrecisionRecall": _scored(cmfast.metrics.precision_recall),
     "ClassificationReport": lambda make: cmfast.metrics.classification_report(make(M)),
     "Roc": _scored(cmfast.metrics.roc),
@@ -728,6 +729,8 @@ NO_SHAPE = (3, "ab", b"ab", [2], [2, 2, 2], [-1, 2], [0.5, 2], [1, 2], [2, 1], [
 WITHOUT_TARGET: dict[str, Any] = {"wrong": {"target": (M, [[1]], "x", 0, False)}}  # contradicts the other argument
 COUNTED_M: dict[str, Any] = {"arrays": {"M": COUNTS}, "wrong": {"n": integers(0)}}
 
+NO_AXES = (*NO_INTEGER, -1, 2, (), (0, 0), (0, 2), (0, 1, 0), [[0]], "01", {})
+
 # Options that accept any value, or that have tests of their own.
 FREE = frozenset(("ax", "clusters", "curve", "estimator", "key", "most", "parts", "process_group", "result", "strata"))
 # By callable, in what it differs; an array or a value that is None is not given.
@@ -737,6 +740,9 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "estimate_for_target": {"arrays": {"M": 20 * M}, **WITHOUT_TARGET},
     "ScalingResult.plot": {"of": lambda make: cmfast.ipf(make(M)).plot},  # of one matrix
     "TargetEstimate.plot": {"of": lambda make: cmfast.estimate_for_target(make(20 * M), class_shares=make(ONES)).plot},
+    "Symmetry.plot": {"of": lambda make: cmfast.uncertainty.bowker(make(M)).plot},  # of one table
+    "MarginsResult.plot": {"wrong": {"axes": NO_AXES}},
+    "RoundedTable.plot": {"wrong": {"axes": NO_AXES}},
     "ipf_nd": {"wrong": OF_MARGINS},
     "ipf_cells": {
         "others": {"margins": Made(lambda make: [(0, make(np.array([5.0, 4.0]))), ((1,), make(np.array([4.0, 5.0])))])},

@@ -39,6 +39,13 @@ OF_INDICES = (
     "Comparison.parting",
     "Comparison.verdict",
     "GroupComparison.verdict",
+    "Margins.plot",
+    "MarginsResult.plot",
+    "MarginsSupport.plot",
+    "RoundedTable.plot",
+    "Support.plot",
+    "conformal.CcmCounts.plot",
+    "conformal.CoverageCounts.plot",
 )
 
 # What NumPy, Numba and Python say in their own words.
