@@ -125,8 +125,8 @@ def pytest_collection_modifyitems(config, items):
 def pytest_collection(session):
     """Let the workers of pytest-xdist share what has to be compiled, where nearly all of it will be needed.
 
-    Before they collect, which calls some functions. The short run needs half of it, which its tests compile. In a run on
-    a GPU it is not needed: the kernels of the CPU are not what is tested there.
+    Before they collect, which calls some functions. The short run needs less, and compiles it as its tests call it. In
+    a run on a GPU it is not needed: the kernels of the CPU are not what is tested there.
     """
     given = getattr(session.config, "workerinput", None)
     if given is None or not given["is_bare"] or session.config.is_short:
