@@ -127,6 +127,26 @@ def find_missing(column: Any) -> np.ndarray:
     return np.flatnonzero(missing)
 
 
+def is_numeric(column: Any) -> bool:
+    """Whether a column of a table holds numbers."""
+    pa = find_loaded_module("pyarrow")
+    if pa is not None and isinstance(column, pa.ChunkedArray | pa.Array):
+        kinds = pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal
+        return any(is_kind(column.type) for is_kind in kinds)
+    dtype = column.dtype
+    return dtype.is_numeric() or str(dtype) == "Boolean" if hasattr(dtype, "is_numeric") else dtype.kind in "biuf"
+
+
+def select_columns(table: Any, names: list[str]) -> Any:
+    """Return a table with some columns of `table`."""
+    return table.select(names) if _columns.library_name(table) == "pyarrow" else table[names]
+
+
+def describe_missing(gaps: dict[str, np.ndarray]) -> str:
+    """Return a text that says how many rows of each column have no value, and which is the first."""
+    return " and ".join(f"{len(rows)} in column {name!r} (first: row {rows[0]})" for name, rows in gaps.items())
+
+
 def suggest_without_missing(table: Any, names: list[str], used: list[str], labels: list[str]) -> str:
     """Return a call that makes a table without the rows in which a column of `names` has no value.
 

@@ -52,7 +52,7 @@ def accept_table(
                         out: R = _count_lazily(target, merge, lazily, frame, columns, options)
                         return out
                     frame = frames.read_table(FIRST, frame)
-                    _refuse_absent_sides(columns, sides)
+                    refuse_absent_sides(columns, sides)
                     reading = name_missing_columns(frame, columns)
                     columns = read_columns(frame, columns, several)
                     given = (*given[:skipped], *(columns.pop(side) for side in sides), *rest)
@@ -64,7 +64,7 @@ def accept_table(
                 named = given[second:]
                 is_table = 0 <= len(given) - second < len(sides) and frames.holds_columns(given[skipped])
                 if is_table and named and all(isinstance(name, str) for name in named):
-                    _refuse_absent_sides(dict(zip(sides, [*named, *[None] * len(sides)], strict=False)), sides)
+                    refuse_absent_sides(dict(zip(sides, [*named, *[None] * len(sides)], strict=False)), sides)
                 if is_table and not named:
                     wanted = f"{' and '.join(f'{side}=' for side in sides)}, the names of its columns"
                     cure = "; counts need no counting: metrics.compute(table, names) takes them"
@@ -109,7 +109,7 @@ def _read_column(table: Any, name: str, value: Any, several: tuple[str, ...]) ->
     return frames.get_column(table, name, value)
 
 
-def _refuse_absent_sides(columns: dict[str, Any], sides: tuple[str, ...]) -> None:
+def refuse_absent_sides(columns: dict[str, Any], sides: tuple[str, ...]) -> None:
     """Raise TypeError if some columns of labels are named and others are not, with the call that names all."""
     absent = [side for side in sides if columns.get(side) is None]
     if absent:
@@ -134,11 +134,10 @@ def name_missing_columns(table: Any, columns: Mapping[str, Any]) -> Iterator[Non
         gaps = {name: rows for name, rows in gaps.items() if len(rows)}
         if not gaps:
             raise
-        given = " and ".join(f"{len(rows)} in column {name!r} (first: row {rows[0]})" for name, rows in gaps.items())
         parameters = " and ".join(dict.fromkeys(used[name] for name in gaps))
         labels = [name for name in gaps if used[name] not in NUMBERS]
         call = frames.suggest_without_missing(table, list(gaps), list(used), labels)
-        wanted = f"{parameters} must be without missing values, got {given}"
+        wanted = f"{parameters} must be without missing values, got {frames.describe_missing(gaps)}"
         validate.fail(f"{wanted}; {call} leaves these rows out", type(error))
 
 
