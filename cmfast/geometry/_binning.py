@@ -4,10 +4,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import dispatch, failures, validate
+from cmfast._core import dispatch, failures, table_columns, validate
 from cmfast._core.annotations import OnFailure, Progress
 from cmfast._core.progress import make_reporter
-from cmfast.geometry import _point_tables
 from cmfast.geometry._cells import CellCounts
 from cmfast.geometry._grid import Grid, validate_grid
 from cmfast.geometry._limits import MOST_GROUPS, MOST_MATRIX_CLASSES, explain_overflow
@@ -148,7 +147,7 @@ def report_dropped(
     """Warn or raise, as `on_failure` says, about points that were left out."""
     if n_dropped:
         where = f" (first: {', '.join(map(str, first))})" if first else ""
-        text = f"{n_dropped} of {n} points left out{where}: {why}{_point_tables.describe_gaps()}"
+        text = f"{n_dropped} of {n} points left out{where}: {why}{table_columns.describe_gaps()}"
         failures.warn_or_raise(text, on_failure, np.int8(Status.INVALID))
 
 

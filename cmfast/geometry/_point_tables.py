@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from contextlib import nullcontext
-from contextvars import ContextVar
 from functools import wraps
 from inspect import signature
 from typing import Any, TypeVar
@@ -14,14 +13,13 @@ from cmfast._core import caller, frames, lazy, table_columns, validate
 F = TypeVar("F", bound=Callable[..., Any])
 
 SIDES = ("y_true", "y_pred")
-_points: ContextVar[Any] = ContextVar("cmfast_points", default=None)  # the table of points of the current call, or None
 
 
 def accept_point_table(function: F) -> F:
     """Decorate a function of points `X`, and of labels if it has any, so that it accepts a table.
 
-    A table of points is remembered for :func:`describe_gaps`. If the labels are names of its columns, all its other
-    columns are the points.
+    If the labels are names of columns, all other columns are the points. The table is remembered for
+    :func:`cmfast._core.table_columns.describe_gaps`.
     """
     has_labels = set(SIDES) <= set(signature(function).parameters)
 
@@ -42,30 +40,19 @@ def accept_point_table(function: F) -> F:
             reading = table_columns.name_missing_columns(table, labels)
             given, options = _read_columns(table, labels, given, options)
             X = given[0]
-        token = _points.set(None if lazy.is_dask_frame(X) else X)
-        try:
-            with reading:
-                return function(*given, **options)
-        finally:
-            _points.reset(token)
+        if not lazy.is_dask_frame(frames.unwrap_narwhals(X)):
+            X = frames.read_table("X", frames.unwrap_narwhals(X))
+            given, options = ((X, *given[1:]), options) if given else (given, options | {"X": X})
+        with reading, table_columns.remember_columns(X, {"X": _list_columns(X)}):
+            return function(*given, **options)
 
     return wrapper  # type: ignore[return-value]
 
 
-def describe_gaps() -> str:
-    """Return the columns of the table of points that have missing values, and a call without them; "" if none has."""
-    if _points.get() is None or caller.is_task():
-        return ""
-    X = frames.read_table("X", frames.unwrap_narwhals(_points.get()))
-    names = frames.column_names(X)
-    if not all(isinstance(name, str) for name in names) or len(set(names)) < len(names):
-        return ""
-    gaps = {name: frames.find_missing(frames.get_column(X, "X", name)) for name in names}
-    gaps = {name: rows for name, rows in gaps.items() if len(rows)}
-    if not gaps:
-        return ""
-    call = frames.suggest_without_missing(X, list(gaps), names, [])
-    return f"; X has missing values, {frames.describe_missing(gaps)}; {call} leaves these rows out"
+def _list_columns(X: Any) -> list[str]:
+    """Return the names of the columns of a table of points; none of a lazy one, or where they do not name columns."""
+    names = [] if frames.is_lazy_table(X) else frames.column_names(X)
+    return names if all(isinstance(name, str) for name in names) and len(set(names)) == len(names) else []
 
 
 def _read_table(X: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
-from cmfast._core import bad_values, dispatch, failures, validate
+from cmfast._core import bad_values, dispatch, failures, table_columns, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import AreaMethod, Array, OnFailure
 from cmfast.confusion_counts import _groups, _label_codes
@@ -176,7 +176,7 @@ class Scored(NamedTuple):
         said = bad_values.describe_first("sample_weight", self.weight, wrong)
         for (name, at), side in zip(self.places, self.scores, strict=True):
             said = said or bad_values.describe_first(name, side, np.isnan(side), at)
-        return said or "the sum of sample_weight is infinite"
+        return said + table_columns.describe_gaps() if said else "the sum of sample_weight is infinite"
 
     def count_units(self) -> int:
         """Return the number of clusters."""

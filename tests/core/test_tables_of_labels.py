@@ -1,5 +1,6 @@
 """A table and the names of its columns are taken wherever arrays of labels are, and samples are ignored there too."""
 
+import re
 import warnings
 
 import numpy as np
@@ -260,9 +261,8 @@ def test_all_columns_of_points_with_gaps_are_named_at_once(library):
         "pandas": r"table\.dropna\(subset=\['x', 'z'\]\)",
         "arrow": r"table\.select\(\['x', 'z'\]\)\.drop_null\(\)",
     }.get(library, r"table\.(fill_nan\(None\)\.)?drop_nulls\(\['x', 'z'\]\)")
-    text = (
-        rf"3 of {N} points left out.*: .*; X has missing values, 2 in column 'x' \(first: row 0\) and 1 in column 'z' "
-    )
+    named = r"the table has missing values, 2 in column 'x' \(first: row 0\) and 1 in column 'z' "
+    text = rf"3 of {N} points left out.*; {named}"
     calls = {
         "gcm": lambda X, *labels: cmfast.geometric_confusion_matrix(X, *labels, grid=GRID, n_components=None),
         "curve": lambda X, *labels: cmfast.width_curve(X, *labels, grid=GRID, n_components=None),
@@ -289,3 +289,55 @@ def test_labels_with_gaps_are_named_with_their_table():
     wanted = r"y_true and y_pred must be without missing values, got 1 in column 'label' \(first: row 0\) and 1 in "
     with pytest.raises(ValueError, match=wanted):
         cmfast.geometric_confusion_matrix(table, "label", "new")
+
+
+SCORED = {
+    "ill": [k % 3 == 0 for k in range(N)],
+    "s": [None, *POINTS["x"][1:]],
+    "t": [*POINTS["z"][:5], None, *POINTS["z"][6:]],
+    "w": [1.0] * (N - 1) + [None],
+    "site": COLUMNS["site"],
+}
+OF_SCORES = {
+    "interval": lambda table, **named: uncertainty.interval(table, "roc_auc", y_score="s", **named),
+    "clusters": lambda table, **named: uncertainty.interval(table, "roc_auc", y_score="s", clusters="site", **named),
+    "precision": lambda table, **named: uncertainty.interval(table, "average_precision", y_score="s", **named),
+    "compare": lambda table, **named: uncertainty.compare(table, "roc_auc", y_a="s", y_b="t", **named),
+    "metric": lambda table, **named: metrics.roc_auc(table, y_score="s", **named),
+}
+
+
+@pytest.mark.filterwarnings("ignore::cmfast.DiagnosticWarning")
+@pytest.mark.parametrize("library", MAKE)
+@pytest.mark.parametrize("name", OF_SCORES)
+def test_all_columns_of_scores_with_gaps_are_named_at_once(library, name):
+    second = name == "compare"
+    others = {"sample_weight": "w"}
+    gaps = [
+        "1 in column 's' (first: row 0)",
+        *["1 in column 't' (first: row 5)"] * second,
+        f"1 in column 'w' (first: row {N - 1})",
+    ]
+    names = ["s", *["t"] * second, "w"]
+    calls = {"pandas": f"table.dropna(subset={names})", "arrow": f"table.select({['ill', *names]}).drop_null()"}
+    if name == "clusters" and library == "arrow":
+        calls["arrow"] = f"table.select({['ill', 's', 'site', 'w']}).drop_null()"
+    if second:  # of two models, which take no weights
+        others, names, gaps = {}, ["s", "t"], gaps[:2]
+        calls = {"pandas": f"table.dropna(subset={names})", "arrow": f"table.select({['ill', *names]}).drop_null()"}
+    call = calls.get(library, f"table.fill_nan(None).drop_nulls({names})")
+    wanted = re.escape(f"; the table has missing values, {' and '.join(gaps)}; {call} leaves these rows out")
+    with pytest.warns(cmfast.FailureWarning, match=rf": INVALID; NaN value at [a-z_]+\[.*{wanted}$") as seen:
+        OF_SCORES[name](MAKE[library](SCORED), y_true="ill", **others)
+    assert sum("INVALID" in str(one.message) for one in seen) == 1
+
+
+def test_labels_clusters_and_scores_with_gaps_are_one_message():
+    table = pd.DataFrame(SCORED | {"ill": [1.0, None, *[0.0] * (N - 2)], "site": [*COLUMNS["site"][:-1], None]})
+    given = "1 in column 'ill' (first: row 1) and 1 in column 's' (first: row 0) and 1 in column 'site' (first: row 59)"
+    call = "table.dropna(subset=['ill', 's', 'site']).astype({'ill': int}) leaves these rows out"
+    wanted = re.escape(f"y_true and y_score and clusters must be without missing values, got {given}; {call}")
+    with pytest.raises(TypeError, match=wanted):
+        uncertainty.interval(table, "roc_auc", y_true="ill", y_score="s", clusters="site")
+    with pytest.raises(ValueError, match=r"clusters must be .* got .*'s' .*and 1 in column 'site' \(first: row 59\); "):
+        uncertainty.interval(table.assign(ill=SCORED["ill"]), "roc_auc", y_true="ill", y_score="s", clusters="site")
