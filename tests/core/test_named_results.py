@@ -317,3 +317,24 @@ def test_coefficients_of_agreement_have_a_name():
     assert [tick.get_text() for tick in found.plot().get_yticklabels()] == ["gwet_ac1"]
     both = agreement.compute(ratings, ["fleiss_kappa", "conger_kappa"])
     assert all(repr(one).startswith(f"<Agreement: {name} ") for name, one in both.items())
+
+
+def test_a_posterior_says_what_it_is_of():
+    drawn = uncertainty.posterior([[18, 2], [1, 9]], "accuracy", n_resamples=500, prior="laplace")
+    assert repr(drawn) == f"<Posterior: accuracy mean {float(drawn.mean):.3g}, draws 500>"
+    low, high = np.quantile(drawn.draws, (0.025, 0.975))
+    text = f"accuracy: mean {float(drawn.mean):.3g}, standard deviation {float(drawn.standard_deviation):.3g}"
+    assert drawn.explain() == f"{text}, 95 % of the draws {low:.4g} to {high:.4g}, prior laplace"
+    table = drawn.to_pandas()
+    assert list(table) == ["metric", "mean", "standard_deviation", "low", "high"]
+    assert (table["metric"].tolist(), table.attrs) == (["accuracy"], {"prior": "laplace", "n_resamples": 500})
+    by_class = uncertainty.posterior([[18, 2], [1, 9]], "recall", n_resamples=50, prior=np.ones((2, 2)))
+    assert by_class.explain().startswith("recall: mean ")
+    assert by_class.explain().endswith("prior of each cell")
+    assert by_class.to_pandas()["metric"].tolist() == ["recall"] * 2
+    several = uncertainty.posterior([[18, 2], [1, 9]], ["accuracy", "recall"], n_resamples=50).to_pandas()
+    assert several["metric"].tolist() == ["accuracy", "recall", "recall"]
+    assert several.attrs == {"prior": "unit", "n_resamples": 50}
+    unnamed = cmfast.results.Posterior(drawn.draws)
+    assert (repr(unnamed)[:17], unnamed.explain()[:5]) == ("<Posterior: mean ", "mean ")
+    assert list(unnamed.to_pandas())[0] == "index"
