@@ -337,4 +337,4 @@ def test_a_posterior_says_what_it_is_of():
     assert several.attrs == {"prior": "unit", "n_resamples": 50}
     unnamed = cmfast.results.Posterior(drawn.draws)
     assert (repr(unnamed)[:17], unnamed.explain()[:5]) == ("<Posterior: mean ", "mean ")
-    assert list(unnamed.to_pandas())[0] == "index"
+    assert next(iter(unnamed.to_pandas())) == "index"
