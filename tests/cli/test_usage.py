@@ -286,6 +286,13 @@ def test_help_is_a_command_too(run):
         (("metrics", "t.csv", "--sep", ";"), "leave it out, as the first line tells commas, semicolons and tabs apart"),
         (("metrics", "t.csv", "--y-pred", "new"), "it is called --pred"),
         (("metrics", "t.csv", "--groups", "site"), "it is called --by"),
+        (("confusion", "t.csv", "--method", "row"), "--method row; it is called --normalize"),
+        (("normalize", "m.npy", "-o", "n.npy", "--normalize", "true"), "--normalize true; it is called --method"),
+        (("gcm", "X.npy", "--labels", "y.npy", "--pred", "p.npy", "--normalize", "row"), "it is called --weights"),
+        (
+            ("gcm", "X.npy", "--labels", "y.npy", "--pred", "p.npy", "--weights", "true", "rows"),
+            "invalid choice: 'rows'",
+        ),
         (("metrics", "t.csv", "--pred", "new,old"), "has no column 'new,old'; give one of them (has: label, new, old"),
         (("metrics", "t.csv", "--pred", "new,odl"), "has no column 'new,odl' (has: label, new, old"),
         (("compare", "t.csv", "--pred", "new", "old"), "repeat --pred for each further column"),
