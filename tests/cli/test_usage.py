@@ -354,3 +354,31 @@ def test_counts_in_an_order_of_your_own_are_read_again(run, suffix):
     status, out, _ = run("merge", counts, counts)
     assert status == 0
     assert out.splitlines()[0].split()[-3:] == ["wolf", "fox", "dog"]
+
+
+@pytest.mark.usefixtures("example")
+@pytest.mark.parametrize("target", ["there.csv", "nowhere/x.csv"])
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (("confusion", "t.csv", "--pred", "odl"), "t.csv: has no column 'odl' (has: label, new, old"),
+        (("metrics", "t.csv", "--pred", "new", "--by", "stie"), "t.csv: has no column 'stie'"),
+        (("metrics", "none.csv"), "none.csv: no such file"),
+        (("rake", "none.csv", "--targets", "t.csv"), "none.csv: no such file"),
+    ],
+)
+def test_a_mistake_in_the_input_comes_before_one_in_the_output(run, tmp_path, argv, message, target):
+    (tmp_path / "there.csv").write_text("mine")
+    assert_exits_with_error(run(*argv, "-o", target), message)
+    assert (tmp_path / "there.csv").read_text() == "mine"
+
+
+@pytest.mark.usefixtures("example")
+@pytest.mark.parametrize("command", ["confusion", "metrics"])
+def test_a_mistake_in_the_output_is_reported_before_rows_are_read(run, tmp_path, monkeypatch, command):
+    from cmfast.cli import _counting
+
+    monkeypatch.setattr(_counting, "count", lambda *_: pytest.fail("rows were read"))
+    (tmp_path / "there.csv").write_text("mine")
+    for target, message in (("there.csv", "exists already, give --force"), ("nowhere/x.csv", "there is no folder")):
+        assert_exits_with_error(run(command, "t.csv", "--true", "label", "--pred", "new", "-o", target), message)
