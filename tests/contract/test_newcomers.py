@@ -162,6 +162,7 @@ def test_a_library_that_is_missing_is_named_with_its_installation(monkeypatch):
     assert not hasattr(cmfast, "nn")
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("absent", "module", "line"),
     [
