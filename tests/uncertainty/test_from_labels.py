@@ -109,6 +109,12 @@ def test_columns_of_a_table_are_labels(table):
         assert (type(result).__name__ == "Delayed") == (table is TABLES["dask"])
         return repr(result.compute() if table is TABLES["dask"] else result)
 
+    def by_default(result):
+        """Return the repr of a result with the names that models have without columns."""
+        for name, place in (("only new ", "only_first "), ("only old ", "only_second "), ("new is ", "the first is ")):
+            result = result.replace(name, place)
+        return result.replace("old is ", "the second is ")
+
     two, three = {"y_true": "truth", "y_pred": "new"}, {"y_true": "truth", "y_a": "new", "y_b": "old"}
     exact = {"method": "normal"}
     one = (WORDS[Y], WORDS[A])
@@ -120,13 +126,14 @@ def test_columns_of_a_table_are_labels(table):
     few = {"n_resamples": 20}
     assert found(uncertainty.posterior, "mcc", **two, **few) == repr(uncertainty.posterior(*one, "mcc", **few))
     for call in (uncertainty.mcnemar, uncertainty.bowker, uncertainty.stuart_maxwell):
-        assert found(call, **three) == repr(call(PAIRED))
+        assert by_default(found(call, **three)) == repr(call(PAIRED))
     want = repr(uncertainty.equivalence(PAIRED, "accuracy", 0.2))
     assert found(uncertainty.equivalence, "accuracy", margin=0.2, **three) == want
     for clusters in (None, PATIENT):
         pairs = uncertainty.paired_counts(Y, A, B, clusters=clusters)
         named = few | ({} if clusters is None else {"clusters": "patient"})
-        assert found(uncertainty.compare, "mcc", **three, **named) == repr(uncertainty.compare(pairs, "mcc", **few))
+        want = repr(uncertainty.compare(pairs, "mcc", **few))
+        assert by_default(found(uncertainty.compare, "mcc", **three, **named)) == want
 
 
 def test_clusters_of_pairs_are_those_of_paired_counts():
