@@ -50,7 +50,7 @@ def accept_point_table(function: F) -> F:
 
 
 def _list_columns(X: Any) -> list[str]:
-    """Return the names of the columns of a table of points; [] if it is lazy, or if they do not name one column each."""
+    """Return the names of the columns of a table of points; [] of a lazy one, or if names are no texts or repeated."""
     names = [] if frames.is_lazy_table(X) else frames.column_names(X)
     return names if all(isinstance(name, str) for name in names) and len(set(names)) == len(names) else []
 
