@@ -52,6 +52,11 @@ def holds_columns(x: Any) -> bool:
     return is_table(x) or is_dask_frame(x) or hasattr(type(x), "__arrow_c_stream__")
 
 
+def is_column(x: Any) -> bool:
+    """Whether `x` is one column, a Series or an array of Arrow, which may export a stream of Arrow like a table."""
+    return type(x).__name__ in ("Series", "Array", "ChunkedArray", "DataArray")
+
+
 def is_square_table_of_numbers(x: Any) -> bool:
     """Whether `x` is a DataFrame of pandas with as many rows as columns, named alike, as counts are."""
     pd = find_loaded_module("pandas")

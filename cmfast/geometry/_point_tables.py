@@ -27,7 +27,7 @@ def accept_point_table(function: F) -> F:
     def wrapper(*given: Any, **options: Any) -> Any:
         """Read the columns of a table, if one is given, and call `function` with them."""
         X = given[0] if given else options.get("X")
-        if type(X) is np.ndarray or not frames.holds_columns(X):
+        if type(X) is np.ndarray or not frames.holds_columns(X) or frames.is_column(X):
             return function(*given, **options)
         if has_labels and len(given) > len(SIDES) + 1 and isinstance(given[1], list) and isinstance(given[2], str):
             _refuse_features(given[1], *given[2:4])

@@ -9,7 +9,6 @@ from cmfast._core import axis_names, frames
 F = TypeVar("F", bound=Callable[..., Any])
 
 UNNAMED = ("the first", "the second")
-COLUMNS = ("Series", "Array", "ChunkedArray", "DataArray")  # types of one column, which may export Arrow, too
 LIBRARIES = ("pandas", "polars", "xarray", "narwhals")  # whose columns have names
 
 
@@ -59,7 +58,7 @@ def list_columns(result: object) -> dict[str, str]:
 
 def _find_names(given: tuple[Any, ...], options: dict[str, Any]) -> tuple[str, str] | None:
     """Return the names of the two models of a call, given as columns of a table or as Series; None without them."""
-    is_table = bool(given) and frames.holds_columns(given[0]) and type(given[0]).__name__ not in COLUMNS
+    is_table = bool(given) and frames.holds_columns(given[0]) and not frames.is_column(given[0])
     if is_table and len(given) > 3 and all(isinstance(name, str) for name in given[1:4]):
         names = given[2:4]  # after the table and the column of the truth
     elif "y_a" in options and "y_b" in options:

@@ -284,6 +284,16 @@ def test_points_that_are_only_infinite_name_no_column():
         cmfast.pca(X)
 
 
+@pytest.mark.parametrize("make", [pd.Series, pl.Series, pa.array, lambda x: pa.chunked_array([x])])
+def test_one_column_is_no_table_of_points(make):
+    with pytest.raises(
+        ValueError, match=r"^pca: X must be of shape \(N, m\) with at least one column, got shape \(60,\)"
+    ):
+        cmfast.pca(make(POINTS["x"]))
+    with pytest.raises(TypeError, match=r"X must be the points, and the labels after them"):
+        cmfast.geometric_confusion_matrix(pd.Series(LABELS[0]), np.ones((N, 2)), LABELS[1])
+
+
 def test_labels_with_gaps_are_named_with_their_table():
     table = pd.DataFrame(EMBEDDED | {"label": [None, *COLUMNS["label"][1:]], "new": [*COLUMNS["new"][:-1], None]})
     wanted = r"y_true and y_pred must be without missing values, got 1 in column 'label' \(first: row 0\) and 1 in "
