@@ -52,6 +52,11 @@ def holds_columns(x: Any) -> bool:
     return is_table(x) or is_dask_frame(x) or hasattr(type(x), "__arrow_c_stream__")
 
 
+def is_column(x: Any) -> bool:
+    """Whether `x` is one column, a Series or an array of Arrow, which may export a stream of Arrow like a table."""
+    return type(x).__name__ in ("Series", "Array", "ChunkedArray", "DataArray")
+
+
 def is_square_table_of_numbers(x: Any) -> bool:
     """Whether `x` is a DataFrame of pandas with as many rows as columns, named alike, as counts are."""
     pd = find_loaded_module("pandas")
@@ -125,6 +130,26 @@ def find_missing(column: Any) -> np.ndarray:
     else:
         missing = column.is_null(nan_is_null=True).to_numpy()
     return np.flatnonzero(missing)
+
+
+def is_numeric(column: Any) -> bool:
+    """Whether a column of a table holds numbers."""
+    pa = find_loaded_module("pyarrow")
+    if pa is not None and isinstance(column, pa.ChunkedArray | pa.Array):
+        kinds = pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal
+        return any(is_kind(column.type) for is_kind in kinds)
+    dtype = column.dtype
+    return dtype.is_numeric() or str(dtype) == "Boolean" if hasattr(dtype, "is_numeric") else dtype.kind in "biuf"
+
+
+def select_columns(table: Any, names: list[str]) -> Any:
+    """Return a table with some columns of `table`."""
+    return table.select(names) if _columns.library_name(table) == "pyarrow" else table[names]
+
+
+def describe_missing(gaps: dict[str, np.ndarray]) -> str:
+    """Return a text that says how many rows of each column have no value, and which is the first."""
+    return " and ".join(f"{len(rows)} in column {name!r} (first: row {rows[0]})" for name, rows in gaps.items())
 
 
 def suggest_without_missing(table: Any, names: list[str], used: list[str], labels: list[str]) -> str:

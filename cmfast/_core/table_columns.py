@@ -2,8 +2,11 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from contextvars import ContextVar
 from functools import wraps
 from typing import Any, TypeVar
+
+import numpy as np
 
 from cmfast._core import caller, frames, lazy, validate
 from cmfast._core.adapters import _text_codes
@@ -12,7 +15,8 @@ from cmfast._core.usual_options import refuse_wrong_call
 R = TypeVar("R")
 
 FIRST = "the first argument"
-NUMBERS = ("y_score", "sample_weight")  # parameters that take numbers, not labels
+NUMBERS = ("y_score", "sample_weight", "X")  # parameters that take numbers, not labels
+_used: ContextVar[tuple[Any, Mapping[str, Any]] | None] = ContextVar("cmfast_used", default=None)
 
 
 def accept_table(
@@ -52,7 +56,7 @@ def accept_table(
                         out: R = _count_lazily(target, merge, lazily, frame, columns, options)
                         return out
                     frame = frames.read_table(FIRST, frame)
-                    _refuse_absent_sides(columns, sides)
+                    refuse_absent_sides(columns, sides)
                     reading = name_missing_columns(frame, columns)
                     columns = read_columns(frame, columns, several)
                     given = (*given[:skipped], *(columns.pop(side) for side in sides), *rest)
@@ -64,7 +68,7 @@ def accept_table(
                 named = given[second:]
                 is_table = 0 <= len(given) - second < len(sides) and frames.holds_columns(given[skipped])
                 if is_table and named and all(isinstance(name, str) for name in named):
-                    _refuse_absent_sides(dict(zip(sides, [*named, *[None] * len(sides)], strict=False)), sides)
+                    refuse_absent_sides(dict(zip(sides, [*named, *[None] * len(sides)], strict=False)), sides)
                 if is_table and not named:
                     wanted = f"{' and '.join(f'{side}=' for side in sides)}, the names of its columns"
                     cure = "; counts need no counting: metrics.compute(table, names) takes them"
@@ -109,7 +113,7 @@ def _read_column(table: Any, name: str, value: Any, several: tuple[str, ...]) ->
     return frames.get_column(table, name, value)
 
 
-def _refuse_absent_sides(columns: dict[str, Any], sides: tuple[str, ...]) -> None:
+def refuse_absent_sides(columns: dict[str, Any], sides: tuple[str, ...]) -> None:
     """Raise TypeError if some columns of labels are named and others are not, with the call that names all."""
     absent = [side for side in sides if columns.get(side) is None]
     if absent:
@@ -119,26 +123,64 @@ def _refuse_absent_sides(columns: dict[str, Any], sides: tuple[str, ...]) -> Non
 
 
 @contextmanager
+def remember_columns(table: Any, columns: Mapping[str, Any]) -> Iterator[None]:
+    """In this block, let :func:`describe_gaps` know the table and the names of the columns that are used of it."""
+    token = _used.set((table, columns))
+    try:
+        yield
+    finally:
+        _used.reset(token)
+
+
+def describe_gaps() -> str:
+    """Return which columns of the current call have missing values, and a call without them, or "" if none is known."""
+    used = _used.get()
+    gaps = {} if used is None or caller.is_task() else _find_gaps(*used)
+    if used is None or not gaps:
+        return ""
+    call = _suggest_without_gaps(*used, gaps)
+    return f"; the table has missing values, {frames.describe_missing(gaps)}; {call} leaves these rows out"
+
+
+def _list_used(columns: Mapping[str, Any]) -> dict[str, str]:
+    """Return the parameter of each column that is used."""
+    return {name: parameter for parameter, value in columns.items() for name in _list_names(value)}
+
+
+def _find_gaps(table: Any, columns: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """Return the rows without a value of each column that is used and has some."""
+    gaps = {
+        name: frames.find_missing(frames.get_column(table, used, name)) for name, used in _list_used(columns).items()
+    }
+    return {name: rows for name, rows in gaps.items() if len(rows)}
+
+
+def _suggest_without_gaps(table: Any, columns: Mapping[str, Any], gaps: Mapping[str, np.ndarray]) -> str:
+    """Return a call that makes a table without the rows that have gaps."""
+    used = _list_used(columns)
+    labels = [name for name in gaps if used[name] not in NUMBERS]
+    return frames.suggest_without_missing(table, list(gaps), list(used), labels)
+
+
+@contextmanager
 def name_missing_columns(table: Any, columns: Mapping[str, Any]) -> Iterator[None]:
     """In this block, turn an error about missing values into one that names all columns of `table` that have some.
 
     `columns` are the names of the columns that are used, one or several for each parameter.
     """
     try:
-        yield
+        with remember_columns(table, columns):
+            yield
     except (TypeError, ValueError) as error:
-        if _text_codes.MISSING not in str(error):
+        if _text_codes.MISSING not in str(error) and not str(error).endswith(" missing"):
             raise
-        used = {name: parameter for parameter, value in columns.items() for name in _list_names(value)}
-        gaps = {name: frames.find_missing(frames.get_column(table, used[name], name)) for name in used}
-        gaps = {name: rows for name, rows in gaps.items() if len(rows)}
+        gaps = _find_gaps(table, columns)
         if not gaps:
             raise
-        given = " and ".join(f"{len(rows)} in column {name!r} (first: row {rows[0]})" for name, rows in gaps.items())
+        used = _list_used(columns)
         parameters = " and ".join(dict.fromkeys(used[name] for name in gaps))
-        labels = [name for name in gaps if used[name] not in NUMBERS]
-        call = frames.suggest_without_missing(table, list(gaps), list(used), labels)
-        wanted = f"{parameters} must be without missing values, got {given}"
+        call = _suggest_without_gaps(table, columns, gaps)
+        wanted = f"{parameters} must be without missing values, got {frames.describe_missing(gaps)}"
         validate.fail(f"{wanted}; {call} leaves these rows out", type(error))
 
 

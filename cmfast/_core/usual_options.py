@@ -87,6 +87,7 @@ USUAL_OPTIONS = {
         "names": "count with them first, by ConfusionCounts.from_labels or uncertainty.paired_counts, and give the "
         "counts",
     },
+    "method": {"normalize": "it is called normalize="},
     "metric": {"keys": _COMPUTE},
     "metrics": {"keys": _COMPUTE},
     "multi_class": {
@@ -120,6 +121,8 @@ USUAL_OPTIONS = {
 }
 for _name in ("confidence_level", "confidence", "level", "coverage"):
     USUAL_OPTIONS[_name] = {"alpha": _LEVEL}
+for _name in ("normalize", "normalise"):
+    USUAL_OPTIONS[_name] = {"of": "it is called of="}
 for _name in ("filename", "file", "output", "save_path"):
     USUAL_OPTIONS[_name] = USUAL_OPTIONS["path"]
 _NAMES = ("class_names", "classes", "display_labels", "label_names", "target_names")  # names of classes
@@ -161,6 +164,8 @@ USUAL_ARGUMENTS = {
     "ConfusionCounts": "it holds counts of labels and takes no matrix: from_labels(y_true, y_pred) counts labels, and "
     "labels= and n_classes= are given by name",
 }
+# Functions whose option `method` names a normalisation; elsewhere it is called normalize.
+OF_NORMALIZATIONS = ("normalize", "ConfusionCounts.normalize")
 # By function, the choices of an argument that is required.
 CHOICES = {
     "normalize": ', where method is "row" (or "true"), "col" ("pred"), "all" or "bi"',
@@ -271,9 +276,18 @@ def _refuse_twice_or_missing(parameters: list[Parameter], placed: list[str], opt
     for p in parameters:
         required = p.default is Parameter.empty and p.kind not in (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
         if required and p.name not in placed and (p.name not in options or p.kind is Parameter.POSITIONAL_ONLY):
+            if p.name == "method" and (near := next(filter(None, map(_suggest_method, options)), "")):
+                validate.fail(near, TypeError)
             by_place = [each.name for each in parameters if each.kind in BY_PLACE]
             choices = CHOICES.get(caller.name(), "")
             validate.fail(f"{p.name} must be given: {_show_call(by_place, parameters)}{choices}", TypeError)
+
+
+def _suggest_method(option: str) -> str:
+    """Return the message for an option that names a normalisation, where it is called method; "" elsewhere."""
+    if option not in ("normalize", "normalise") or caller.name() not in OF_NORMALIZATIONS:
+        return ""
+    return f"there is no option {option!r}; it is called method="
 
 
 def _refuse_names_of_columns(table: object, names: Sequence[object]) -> None:
@@ -305,6 +319,8 @@ def describe_value(value: object) -> str:
 def describe_unknown_option(option: str, parameters: Collection[str]) -> str:
     """Return the error message for an unknown option, with the one of `parameters` that is meant or what to do."""
     near = suggest_option(option, parameters)
+    if method := _suggest_method(option):
+        return method
     if not near:
         near = f"; the options are {', '.join(parameters)}" if parameters else "; there are none"
     return f"there is no option {option!r}{near}"

@@ -7,7 +7,7 @@ from typing import Any, get_args
 from cmfast._core.annotations import Empty
 from cmfast._core.usual_names import OF_SCORES
 from cmfast._files import tables
-from cmfast._files.output import check_target
+from cmfast._files.output import FileError, check_target
 from cmfast._files.sources import parse_source
 from cmfast._files.stores import Source
 from cmfast.cli._parser import Parser, misuse
@@ -118,7 +118,26 @@ def check_output(args: argparse.Namespace, suffixes: tuple[str, ...], *sources: 
     if args.output.suffix.lower() not in suffixes:
         misuse(f"--output must end in {', '.join(suffixes)}, got {args.output}")
     files = tuple(one for one in sources if isinstance(one, Path))
-    return check_target(args.output, force=args.force, sources=files)
+    try:
+        return check_target(args.output, force=args.force, sources=files)
+    except FileError:
+        _check_input(args, files)
+        raise
+
+
+def _check_input(args: argparse.Namespace, files: tuple[Path, ...]) -> None:
+    """Raise an error if an input file, or a column that the options name, does not exist.
+
+    Such a mistake is reported before one in --output: the advice to give --force would only lead to it.
+    """
+    for file in files:
+        file.stat()
+    named = [getattr(args, option, None) for option in ("true", "pred", "by", "cluster")]
+    columns = [name for one in named if one is not None for name in ([one] if isinstance(one, str) else one)]
+    if columns and getattr(args, "labels", None) is None and args.input in files and args.input.suffix != ".npy":
+        from cmfast.cli._label_table import check_columns
+
+        check_columns(args, columns, ())
 
 
 def parse_metric_names(given: list[str]) -> list[str]:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from cmfast._core import validate
+from cmfast._core.annotations import NORMALIZATIONS
 
 SEPARATORS = ("--sep", "--separator", "--delimiter", "--delim")
 # The option here that has the purpose of a name elsewhere, and the name elsewhere.
@@ -17,6 +18,8 @@ RENAMED = {
     "--threads": ("--num-threads", "--jobs", "--n-jobs"),
     "--output": ("--save", "--file"),
 }
+# Options whose value is a normalisation, in one command or another, and how it is also written.
+OF_NORMALIZATIONS = ("--normalize", "--normalise", "--method", "--weights")
 
 
 class UsageError(Exception):
@@ -60,6 +63,8 @@ class Parser(argparse.ArgumentParser):
         if wrong in SEPARATORS:
             return "; leave it out, as the first line tells commas, semicolons and tabs apart"
         meant = next((own for own, names in RENAMED.items() if wrong in names and own in known), None)
+        if wrong in OF_NORMALIZATIONS:
+            meant = next((own for own, action in known.items() if action.choices is NORMALIZATIONS), None)
         return f"; it is called {meant}" if meant else validate.suggest_name(wrong, known)
 
     @property

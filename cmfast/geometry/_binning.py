@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import dispatch, failures, validate
+from cmfast._core import dispatch, failures, table_columns, validate
 from cmfast._core.annotations import OnFailure, Progress
 from cmfast._core.progress import make_reporter
 from cmfast.geometry._cells import CellCounts
@@ -147,7 +147,7 @@ def report_dropped(
     """Warn or raise, as `on_failure` says, about points that were left out."""
     if n_dropped:
         where = f" (first: {', '.join(map(str, first))})" if first else ""
-        text = f"{n_dropped} of {n} points left out{where}: {why}"
+        text = f"{n_dropped} of {n} points left out{where}: {why}{table_columns.describe_gaps()}"
         failures.warn_or_raise(text, on_failure, np.int8(Status.INVALID))
 
 

@@ -13,6 +13,7 @@ from cmfast._core.usual_options import explain_options
 from cmfast.geometry import _binning, _cell_partition, _dask_histogram
 from cmfast.geometry._cells import CellCounts, SparseHistogram
 from cmfast.geometry._grid import Grid
+from cmfast.geometry._point_tables import accept_point_table
 from cmfast.geometry._points import adopt_labelled_points, adopt_weighted_points
 
 
@@ -55,6 +56,7 @@ def cell_counts(
     num_threads: int | None = ...,
     progress: Progress = ...,
 ) -> list[CellCounts[Any]]: ...
+@accept_point_table
 @explain_options
 def cell_counts(
     X: Array,
@@ -72,10 +74,11 @@ def cell_counts(
 
     Parameters
     ----------
-    X : array, shape (N, m)
-        Points; real numbers of any type. Coordinates are converted to float64, exact up to 2**53.
-    y_true, y_pred : array of int, shape (N,)
-        Labels and predictions: class ids ``0, ..., n_classes - 1``.
+    X : array, shape (N, m), or table
+        Points; real numbers of any type. Coordinates are converted to float64, exact up to 2**53. Of a table with names
+        of columns for `y_true` and `y_pred` all other columns.
+    y_true, y_pred : array of int, shape (N,), or str
+        Labels and predictions: class ids ``0, ..., n_classes - 1``; or the names of columns of the table `X`.
     grid : Grid
         The cells, m axes. For Dask arrays also a Delayed grid, such as ``Grid.scott`` returns for them.
     n_classes : int, optional
@@ -201,6 +204,7 @@ def sparse_histogram(
     num_threads: int | None = ...,
     progress: Progress = ...,
 ) -> SparseHistogram[NDArray[Any]]: ...
+@accept_point_table
 @explain_options
 def sparse_histogram(
     X: Array,

@@ -15,6 +15,7 @@ from cmfast.geometry._cell_counts import cell_counts, merge_chunks, merge_counte
 from cmfast.geometry._cells import CellCounts
 from cmfast.geometry._diagnostics import GcmDiagnostics, compute_shapes, make_diagnostics, warn_if_uninformative
 from cmfast.geometry._grid import Grid
+from cmfast.geometry._point_tables import accept_point_table
 from cmfast.geometry._points import adopt_labelled_points, number_text, refuse_swapped_points
 from cmfast.geometry._prepare_points import RULES, Rule, Weights, compute_gcm, count_no_points, prepare_points
 from cmfast.geometry._weights import (
@@ -109,6 +110,7 @@ def geometric_confusion_matrix(
     num_threads: int | None = ...,
     progress: Progress = ...,
 ) -> GcmResult[NDArray[Any]]: ...
+@accept_point_table
 @explain_options
 def geometric_confusion_matrix(
     X: Array,
@@ -130,11 +132,12 @@ def geometric_confusion_matrix(
 
     Parameters
     ----------
-    X : array, shape (N, n)
-        Embeddings of the points; real numbers of any type.
+    X : array, shape (N, n), or table
+        Embeddings of the points; real numbers of any type. Of a table with names of columns for `y_true` and `y_pred`
+        all other columns.
     y_true, y_pred : array of int or str, shape (N,)
         Labels and predictions: class ids ``0, ..., n_classes - 1``; or text, whose classes are the labels that occur,
-        sorted, or in the order of a categorical. The result knows the names.
+        sorted, or in the order of a categorical. The result knows the names. Or the names of columns of the table `X`.
     weights : {"all", "row", "col", "bi"}, array of shape (C, C), or a list of these
         Weight of a point by label and prediction; see :func:`gcm`.
     n_components : int or None
@@ -186,7 +189,8 @@ def geometric_confusion_matrix(
     ``diagnostics.guaranteed`` and ``diagnostics.null_overlap``. Two to five axes, or ``Grid.occupancy``, give cells
     with enough points to be evidence.
 
-    Bad values: points that are not finite are left out and reported once. A weighting that does not exist gives NaN,
+    Bad values: points that are not finite are left out and reported once, with the columns of a table that have missing
+    values. A weighting that does not exist gives NaN,
     see :func:`gcm`; this is checked and reported before any work on `X`, which is skipped if no weighting exists: for
     the cells alone see :func:`cell_counts`. Synchronises the device. Reproducible: same input, same bits, for any
     number of threads. For Dask arrays, which need `n_classes`, ``n_components=None`` and the rule "scott" or a grid,

@@ -16,6 +16,7 @@ from cmfast._files.scratch import Scratch
 from cmfast._files.states import State
 from cmfast.geometry import _binning, _dask_grid
 from cmfast.geometry._exact_pca import compute_exact_axes, sum_products
+from cmfast.geometry._point_tables import accept_point_table
 from cmfast.geometry._points import AdoptedPoints, adopt_points
 from cmfast.geometry._width_rules import Spread, measure_columns
 
@@ -210,6 +211,7 @@ def pca(
     precision: Precision = ...,
     on_failure: OnFailure = ...,
 ) -> Projection[Floats]: ...
+@accept_point_table
 @explain_options
 def pca(
     X: Array, n_components: int | None = None, *, precision: Precision = "auto", on_failure: OnFailure = None

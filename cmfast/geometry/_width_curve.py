@@ -16,6 +16,7 @@ from cmfast.geometry._cell_accumulator import count_in_parts
 from cmfast.geometry._diagnostics import GcmDiagnostics, compute_shapes, make_diagnostics
 from cmfast.geometry._diagnostics import compute_overlaps as overlaps_of
 from cmfast.geometry._grid import Grid
+from cmfast.geometry._point_tables import accept_point_table
 from cmfast.geometry._points import adopt_labelled_points, number_text, refuse_swapped_points
 from cmfast.geometry._prepare_points import Rule, Weights, compute_gcm, prepare_points
 from cmfast.geometry._weights import is_list, validate_bi_options
@@ -104,6 +105,7 @@ class WidthCurve:
         return ax
 
 
+@accept_point_table
 @explain_options
 def width_curve(
     X: Array,

@@ -226,7 +226,7 @@ def explain_bad_row(arrays: list[Any], index: tuple[int, ...]) -> str:
     said = bad_values.describe_first("y_score", score, np.isnan(score), index)
     for one in weight:
         said = said or bad_values.describe_first("sample_weight", one, ~np.isfinite(one), index)
-    return said or bad_values.OVERFLOWING_WEIGHTS
+    return said + table_columns.describe_gaps() if said else bad_values.OVERFLOWING_WEIGHTS
 
 
 def describe_bad_label(y: np.ndarray, index: tuple[int, ...]) -> str:

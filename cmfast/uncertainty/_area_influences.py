@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
-from cmfast._core import bad_values, dispatch, failures, validate
+from cmfast._core import bad_values, dispatch, failures, table_columns, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import AreaMethod, Array, OnFailure
 from cmfast.confusion_counts import _groups, _label_codes
@@ -197,7 +197,7 @@ class Scored(NamedTuple):
         said = said or bad_values.describe_first("sample_weight", one.weight, wrong, index)
         for (name, at), side in zip(one.places, one.scores, strict=True):
             said = said or bad_values.describe_first(name, side, np.isnan(side), (*index, *at))
-        return said or bad_values.OVERFLOWING_WEIGHTS
+        return said + table_columns.describe_gaps() if said else bad_values.OVERFLOWING_WEIGHTS
 
     def count_units(self) -> np.ndarray:
         """Return the number of clusters of each problem, shape (...)."""

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial, wraps
 from inspect import signature
 from statistics import NormalDist
@@ -193,7 +194,7 @@ def accept_scores(
         @wraps(function)
         def wrapper(*given: Any, **options: Any) -> Any:
             """Call a function of scores if the name is that of an area, else `function`."""
-            given = _read_columns(given, options, sides)
+            given, reading = _read_columns(given, options, sides)
             named = options.get("names")
             if isinstance(named, str) and (named in SCORES or named.lower() in ELSEWHERE):
                 given = gather_named_arrays(given, options, sides)
@@ -220,12 +221,13 @@ def accept_scores(
                 if name not in allowed:
                     validate.refuse(name, f"left out with {names!r}", validate.format_value(value))
             clusters, max_fpr = options.pop("clusters", None), options.pop("max_fpr", None)
-            if names == AREA and max_fpr is None and (clusters is None or clusters is False):
-                return _name_interval(compute(*given[:-1], **options), names, options)
-            options |= {"clusters": clusters, "max_fpr": max_fpr}
-            if are_lazy(*given[:-1], clusters, options.get("sample_weight")):
-                return dask().call_delayed(compute_others, *given, **options)
-            return _name_interval(compute_others(*given, **options), names, options)
+            with reading:
+                if names == AREA and max_fpr is None and (clusters is None or clusters is False):
+                    return _name_interval(compute(*given[:-1], **options), names, options)
+                options |= {"clusters": clusters, "max_fpr": max_fpr}
+                if are_lazy(*given[:-1], clusters, options.get("sample_weight")):
+                    return dask().call_delayed(compute_others, *given, **options)
+                return _name_interval(compute_others(*given, **options), names, options)
 
         return wrapper
 
@@ -241,25 +243,26 @@ def _name_interval(found: Any, area: str, options: dict[str, Any]) -> Any:
     return axis_names.name_axes(found, {}, area, settings)
 
 
-def _read_columns(given: tuple[Any, ...], options: dict[str, Any], sides: tuple[str, ...]) -> tuple[Any, ...]:
+def _read_columns(
+    given: tuple[Any, ...], options: dict[str, Any], sides: tuple[str, ...]
+) -> tuple[tuple[Any, ...], AbstractContextManager[None]]:
     """Return the arguments with the columns that a call names of a table, if it is for a metric of scores.
 
-    Clusters and weights that are named become columns in `options`.
+    Clusters and weights that are named become columns in `options`. In the context that is returned, messages name all
+    columns with missing values.
     """
-    if not given or not frames.holds_columns(given[0]):
-        return given
-    name = options.get("names", given[-1])
-    if not isinstance(name, str) or name not in SCORES:
-        return given
+    name = options.get("names", given[-1] if given else None)
+    if not given or not frames.holds_columns(given[0]) or not isinstance(name, str) or name not in SCORES:
+        return given, nullcontext()
     found = table_columns.find_columns(given, options, sides)
     if found is None:
-        return given
+        return given, nullcontext()
     columns, table, rest = found
     table = frames.read_table(table_columns.FIRST, table)
-    for option in ("clusters", "sample_weight"):
-        if isinstance(options.get(option), str):
-            options[option] = frames.get_column(table, option, options[option])
-    return (*table_columns.read_columns(table, columns).values(), *rest)
+    others = {name: options[name] for name in ("clusters", "sample_weight") if isinstance(options.get(name), str)}
+    options |= table_columns.read_columns(table, others)
+    arrays = table_columns.read_columns(table, columns)
+    return (*arrays.values(), *rest), table_columns.name_missing_columns(table, columns | others)
 
 
 @accept_dask_arrays(y_true="n", y_score="n", sample_weight="n")

@@ -25,6 +25,7 @@ from cmfast.uncertainty._comparison import (
     summarize_replicates,
 )
 from cmfast.uncertainty._from_labels import accept_pairs_of_labels
+from cmfast.uncertainty._models import accept_names_of_models
 from cmfast.uncertainty._multilabel import accept_indicators
 from cmfast.uncertainty._paired_counts import PairedCounts
 from cmfast.uncertainty._symmetry_tests import check_paired
@@ -124,6 +125,7 @@ def compare(
     y_b: str,
     **options: Any,
 ) -> ComparisonsByMetric: ...
+@accept_names_of_models
 @accept_scores(
     compare_areas,
     compare_areas,

@@ -25,7 +25,7 @@ from cmfast.uncertainty import (
     _replicate_statistics,
 )
 from cmfast.uncertainty._comparison import MOST_NAMED
-from cmfast.uncertainty._from_labels import gather_named_arrays, take_group_columns
+from cmfast.uncertainty._from_labels import gather_named_arrays, list_calls, take_group_columns
 from cmfast.uncertainty._group_results import GroupComparison, GroupComparisonsByMetric
 from cmfast.uncertainty._intervals import count_share_samples, require_share_base
 from cmfast.uncertainty._invalid_counts import report_invalid
@@ -98,6 +98,7 @@ def accept_labels_of_groups(function: Callable[..., R]) -> Callable[..., R]:
             return lazy.accept_delayed(wrapper)(*given, **options)
         return function(*given, **options)
 
+    list_calls(wrapper, SIDES, {"y_true": "label", "y_pred": "guess", "groups": "site"})
     return wrapper
 
 

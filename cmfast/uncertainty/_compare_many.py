@@ -86,7 +86,8 @@ class Comparisons(NamedTuple):
         pd = load_pandas()
         tables = []
         for k, ((first, second), one) in enumerate(self.pairs.items()):
-            table = one.to_pandas().rename(columns={"first": "value", "second": "other_value"})
+            table = one.to_pandas().drop(columns=["first_name", "second_name"], errors="ignore")
+            table = table.rename(columns={"first": "value", "second": "other_value"})
             table.insert(1, "first", [first] * len(table))
             table.insert(2, "second", [second] * len(table))
             table["holm"], table["benjamini_hochberg"] = np.ravel(self.holm[k]), np.ravel(self.benjamini_hochberg[k])

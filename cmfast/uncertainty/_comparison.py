@@ -1,16 +1,16 @@
 """Result type of a comparison of two classifiers."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cmfast._core import result_repr, validate
 from cmfast._core.libraries import load_pandas
-from cmfast._core.markup import escape_prose
+from cmfast._core.markup import escape_prose, isolate
 from cmfast._core.usual_options import explain_options_of_methods
 from cmfast.kernels.loading import load
-from cmfast.uncertainty import _replicate_statistics
+from cmfast.uncertainty import _models, _replicate_statistics
 
 OPTIONS = ("confidence_level", "method", "test", "axes")  # the last fields, which are not arrays
 DECIDES = "the test decides"  # appended if the interval and the test contradict each other
@@ -80,16 +80,22 @@ class Comparison(NamedTuple):
 
     def _parts(self) -> dict[str, str]:
         """Return the parts that the repr shows, by name."""
+        return self._named_parts(str)
+
+    def _named_parts(self, name: Callable[[object], str]) -> dict[str, str]:
+        """Return the parts, with the models rendered by `name`."""
         if np.ndim(self.difference):
             each = f"{np.size(self.difference)} problems"
             if self.axes.keys() <= PLURALS.keys():
                 each = " of ".join(f"{len(labels)} {PLURALS[axis]}" for axis, labels in reversed(self.axes.items()))
             return {f"{self.name} of": each, "p": result_repr.format_largest(self.p_value)}
         between = f"{self.difference:+.4f} [{self.low:+.4f}, {self.high:+.4f}]"
-        return {self.name: f"{between}, p {self.p_value:.3g}: {self.verdict()}{self.parting()}"}
+        return {self.name: f"{between}, p {self.p_value:.3g}: {self._decide((), name)}{self.parting()}"}
 
     def verdict(self, index: Any = ()) -> str:
         """Return which classifier is higher, or that no significant difference exists (p > ``1 - confidence_level``).
+
+        The classifiers have the names of the columns or Series that :func:`compare` was given.
 
         Parameters
         ----------
@@ -105,6 +111,10 @@ class Comparison(NamedTuple):
         >>> uncertainty.compare(T, "accuracy").verdict()
         'the first is higher'
         """
+        return self._decide(index, str)
+
+    def _decide(self, index: Any, name: Callable[[object], str]) -> str:
+        """Return the text of `verdict`, with the models rendered by `name`."""
         p, difference = (
             np.asarray(a)[validate.batch_index(index, np.shape(a))] for a in (self.p_value, self.difference)
         )
@@ -112,7 +122,8 @@ class Comparison(NamedTuple):
             return "undefined"
         if p > 1.0 - self.confidence_level or difference == 0:
             return "no significant difference"
-        return "the first is higher" if difference > 0 else "the second is higher"
+        first, second = _models.get_models(self, name)
+        return f"{first if difference > 0 else second} is higher"
 
     def parting(self, index: Any = ()) -> str:
         """Return a note if the interval and the test disagree about a difference of 0, else an empty text.
@@ -140,6 +151,10 @@ class Comparison(NamedTuple):
 
     def explain(self) -> str:
         """Return a text with the difference, interval and p-value; for arrays, of the entry with the smallest p."""
+        return self._explain(str)
+
+    def _explain(self, name: Callable[[object], str]) -> str:
+        """Return the text of `explain`, with the models rendered by `name`."""
         p = np.asarray(self.p_value)
         if not p.size:
             return f"{self.name}: no groups"
@@ -149,16 +164,20 @@ class Comparison(NamedTuple):
         first, second, low, high = (float(np.asarray(a)[at]) for a in (self.first, self.second, self.low, self.high))
         places = [f"{axis} {labels[k]!r}" for (axis, labels), k in zip(self.axes.items(), at, strict=True)]
         where = f" of {', '.join(places)}, the smallest p of {p.size:,}" if at else ""
-        said = f"{self.name}{where}: {first:.4f} and {second:.4f}, the difference is {first - second:+.4f}"
+        models = [f"{model} " for model in _models.get_models(self, name)] if _models.has_models(self) else ["", ""]
+        said = f"{self.name}{where}: {models[0]}{first:.4f} and {models[1]}{second:.4f}"
+        said += f", the difference is {first - second:+.4f}"
         said += f", {100 * self.confidence_level:g} % interval {low:+.4f} to {high:+.4f}"
         undefined = int(np.asarray(self.n_undefined)[at])
         left_out = f"; {undefined:,} undefined resamples left out" if undefined else ""
         error = float(np.asarray(self.p_error)[at])
         by_draws = f" (+- {error:.2g})" if error > 0 else ""
-        return f"{said}; p = {p[at]:.3g}{by_draws}: {self.verdict(at)}{self.parting(at)}{left_out}"
+        return f"{said}; p = {p[at]:.3g}{by_draws}: {self._decide(at, name)}{self.parting(at)}{left_out}"
 
     def to_pandas(self) -> Any:
         """Return a DataFrame of all fields with a row per group and class.
+
+        Names of both classifiers, if they have some, are in the columns first_name and second_name.
 
         Examples
         --------
@@ -170,7 +189,7 @@ class Comparison(NamedTuple):
         0.0
         """
         pd = load_pandas()
-        columns: dict[str, Any] = {"name": self.name}
+        columns: dict[str, Any] = {"name": self.name} | _models.list_columns(self)
         for (axis, labels), places in zip(self.axes.items(), np.indices(np.shape(self.difference)), strict=True):
             columns[axis] = [labels[k] for k in places.ravel().tolist()]
         columns |= {name: np.ravel(getattr(self, name)) for name in self._fields[1 : -len(OPTIONS)]}
@@ -222,7 +241,8 @@ class ComparisonsByMetric(dict[str, Comparison]):
         cells = [[name, *(f"{x:.4g}" for x in numbers)] for name, *numbers in rows]
         heads = "".join(f"<th>{name}</th>" for name in ("metric", "difference", "low", "high", "p"))
         body = "".join("<tr>" + "".join(f"<td>{escape_prose(x)}</td>" for x in row) + "</tr>" for row in cells)
-        return f"<table><caption>first minus second</caption><tbody><tr>{heads}</tr>{body}</tbody></table>"
+        order = _models.describe_order(next(iter(self.values()), None), isolate)
+        return f"<table><caption>{escape_prose(order)}</caption><tbody><tr>{heads}</tr>{body}</tbody></table>"
 
     def explain(self) -> str:
         """Return the texts of all comparisons, a line each."""

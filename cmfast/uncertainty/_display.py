@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from cmfast._core import plotting, result_repr, validate
+from cmfast.uncertainty import _models
 from cmfast.uncertainty._comparison import Comparison
 
 
@@ -46,6 +47,7 @@ class ComparisonDisplay:
 
     def __init__(self, names: list[str], *, difference: Any, low: Any, high: Any, confidence_level: float) -> None:
         self.names = names
+        self._order = _models.describe_order(None)
         self.difference, self.low, self.high, self.confidence_level = difference, low, high, confidence_level
 
     def _describe(self) -> str:
@@ -84,7 +86,11 @@ class ComparisonDisplay:
             field: np.concatenate([np.ravel(getattr(one, field)) for one in every])
             for field in ("difference", "low", "high")
         }
-        return cls(names, **fields, confidence_level=every[0].confidence_level)
+        made = cls(names, **fields, confidence_level=every[0].confidence_level)
+        orders = {_models.describe_order(one) for one in every}
+        if len(orders) == 1:
+            made._order = orders.pop()
+        return made
 
     def plot(self, *, ax: Any = None) -> "ComparisonDisplay":
         """Draw a disc for every difference and a line for its interval; 0 means no difference.
@@ -102,6 +108,6 @@ class ComparisonDisplay:
         ax = plotting.make_forest_axes(ax, len(self.names))
         ax.axvline(0.0, color="0.6", linewidth=1)
         self.lines_ = plotting.draw_forest(ax, self.names, self.difference, self.low, self.high)
-        ax.set_xlabel(f"first minus second, {100 * self.confidence_level:g} % intervals")
+        ax.set_xlabel(f"{self._order}, {100 * self.confidence_level:g} % intervals")
         self.ax_, self.figure_ = ax, ax.figure
         return self

@@ -11,8 +11,10 @@ from cmfast._core.lazy import accept_delayed
 from cmfast.kernels.loading import load
 from cmfast.metrics import _plan
 from cmfast.metrics._names import MetricName
+from cmfast.uncertainty import _models
 from cmfast.uncertainty._compare import compare, find_positive, stack_matrices
 from cmfast.uncertainty._from_labels import accept_pairs_of_labels
+from cmfast.uncertainty._models import accept_names_of_models
 from cmfast.uncertainty._paired_counts import PairedCounts
 from cmfast.uncertainty._paired_replicates import list_units
 from cmfast.uncertainty._symmetry_tests import check_paired
@@ -73,7 +75,8 @@ class Equivalence(NamedTuple):
     def to_pandas(self) -> Any:
         """Return a DataFrame with one row, or a row per group and class."""
         columns = {name: getattr(self, name) for name in self._fields if name not in ("name", "confidence_level")}
-        return result_frames.make_frame(columns).assign(name=self.name, confidence_level=self.confidence_level)
+        frame = result_frames.make_frame(columns).assign(name=self.name, confidence_level=self.confidence_level)
+        return frame.assign(**_models.list_columns(self))
 
     def plot(self, *, ax: Any = None) -> Any:
         """Draw the difference and its interval, and the margin in both directions.
@@ -92,7 +95,9 @@ class Equivalence(NamedTuple):
         places = [", ".join(map(str, place)) for place in np.ndindex(np.shape(self.difference))]
         fields = {name: np.ravel(getattr(self, name)) for name in ("difference", "low", "high")}
         names = [f"{self.name} [{place}]" if place else self.name for place in places]
-        drawn = display(names, **fields, confidence_level=2 * self.confidence_level - 1).plot(ax=ax)
+        shown = display(names, **fields, confidence_level=2 * self.confidence_level - 1)
+        shown._order = _models.describe_order(self)
+        drawn = shown.plot(ax=ax)
         for margin in (-self.margin, self.margin):
             drawn.ax_.axvline(margin, color="0.6", linestyle="--", linewidth=1)
         return drawn
@@ -131,6 +136,7 @@ def equivalence(
     y_b: str,
     **options: Any,
 ) -> Equivalence: ...
+@accept_names_of_models
 @accept_pairs_of_labels(clusters=True)
 @accept_delayed
 def equivalence(

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from functools import wraps
+from inspect import signature
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -24,6 +25,24 @@ PAIRED_SIDES = ("y_true", "y_a", "y_b")
 MAY_BE_NAMED = frozenset({*SIDES, *PAIRED_SIDES, "names", "name"})
 UNNAMED = ("groups",)  # the names of groups that have none
 NO_TABLES = (np.ndarray, list, tuple, PairedCounts, ConfusionCounts)  # the usual arguments
+
+
+def list_calls(wrapper: Callable[..., Any], sides: tuple[str, ...], columns: dict[str, str]) -> None:
+    """Write the calls that a decorated function accepts after the first sentence of its docstring, in place.
+
+    `sides` are the arrays that may be given instead of its first argument, and `columns` names of columns in the call
+    with a table. The signature shows only the call of counts.
+    """
+    if wrapper.__doc__ is None:  # python -OO
+        return
+    counts, *rest = [p.name for p in signature(wrapper).parameters.values() if p.kind is not p.KEYWORD_ONLY]
+    named = [f'{side}="{column}"' for side, column in columns.items()]
+    calls = [[*sides, *rest], ["table", *rest, *named], [counts, *rest]]
+    texts = [f"``{wrapper.__name__}({', '.join(one)})``" for one in calls]
+    first, _, after = wrapper.__doc__.partition("\n\n")
+    indent = re.match(" *", after)[0]  # type: ignore[index]  # Python 3.13 removes the indentation
+    lines = f"Call it as {texts[0]},", f"as {texts[1]},", f"or as {texts[2]}."
+    wrapper.__doc__ = "\n\n".join([first, "\n".join(indent + line for line in lines), after])
 
 
 def accept_labels(function: Callable[..., R]) -> Callable[..., R]:
@@ -67,6 +86,7 @@ def accept_labels(function: Callable[..., R]) -> Callable[..., R]:
         result: R = _name_entries(function(*given, **options), found_axes, given[1] if len(given) > 1 else None)
         return result
 
+    list_calls(wrapper, SIDES, {"y_true": "label", "y_pred": "guess"})
     return wrapper
 
 
@@ -109,6 +129,7 @@ def accept_pairs_of_labels(*, clusters: bool = False) -> Callable[[Callable[...,
                 _refuse_ignored(ignored)
             return function(*given, **options)
 
+        list_calls(wrapper, PAIRED_SIDES, {"y_true": "label", "y_a": "new", "y_b": "old"})
         return wrapper
 
     def take_clusters(options: dict[str, Any]) -> dict[str, Any]:

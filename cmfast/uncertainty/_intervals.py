@@ -529,9 +529,9 @@ def posterior(
     generator = validate.generator(rng)
     options = _validate_options(n, undefined, pos_label, on_failure, num_threads)
     draws = {"n_resamples": n_resamples, "seed": int(generator.integers(2**63))}
-    found = _plan.match_requested_type(
-        names, wanted, _draw_posteriors(M, wanted=wanted, prior=prior, draws=draws, **options)
-    )
+    drawn = _draw_posteriors(M, wanted=wanted, prior=prior, draws=draws, **options)
+    settings = {"prior": "of each cell" if np.ndim(prior) else prior, "n_resamples": n_resamples}
+    found = _plan.match_requested_type(names, wanted, [name_axes(one, {}, "", settings) for one in drawn])
     return PosteriorsByMetric(found) if isinstance(found, dict) else found
 
 

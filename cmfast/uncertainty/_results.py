@@ -223,14 +223,23 @@ class Posterior(NamedTuple):
 
     def _parts(self) -> dict[str, str]:
         """Return the parts that the repr shows, by name."""
-        return {"draws": result_repr.format_shape(self.draws, 1), "mean": result_repr.format_values(self.mean)}
+        metric = axis_names.get_metric(self)
+        mean = result_repr.format_values(self.mean)
+        parts = {metric: f"mean {mean}"} if metric else {"mean": mean}
+        return parts | {"draws": result_repr.format_shape(self.draws, 1)}
 
     def explain(self) -> str:
-        """Return a text with the mean and the standard deviation of the draws."""
+        """Return a text with the metric, the mean, the standard deviation and the middle 95 % of the draws."""
+        metric, settings = axis_names.get_metric(self), axis_names.get_settings(self)
+        text = f"{metric}: " if metric else ""
         if 0 in dispatch.shape_of(self.draws):
-            return "no draws"
+            return f"{text}no draws"
         mean, deviation = map(result_repr.format_values, (self.mean, self.standard_deviation))
-        return f"mean {mean}, standard deviation {deviation}"
+        text += f"mean {mean}, standard deviation {deviation}"
+        if len(dispatch.shape_of(self.draws)) == 1:
+            (row,) = self._rows()
+            text += f", 95 % of the draws {row['low']:.4g} to {row['high']:.4g}"
+        return f"{text}, prior {settings['prior']}" if "prior" in settings else text
 
     def _rows(self) -> list[dict[str, Any]]:
         """Return a dict per value: names, index, mean, standard deviation, and the middle 95 % of its draws."""
@@ -247,10 +256,20 @@ class Posterior(NamedTuple):
         ]
 
     def to_pandas(self) -> Any:
-        """Return a DataFrame with a row per value: mean, standard deviation, and the middle 95 % of the draws."""
+        """Return a DataFrame with a row per value: mean, standard deviation, and the middle 95 % of the draws.
+
+        The metric, group and class come first where these are known. The prior and n_resamples, if known, are in its
+        ``attrs``.
+        """
         pd = load_pandas()
-        columns = [*axis_names.get_columns(self), "index", "mean", "standard_deviation", "low", "high"]
-        return pd.DataFrame(self._rows()).rename(columns={"estimate": "mean"}).reindex(columns=columns)
+        metric = axis_names.get_metric(self)
+        head = [axis_names.METRIC] if metric else []
+        index = [] if metric and len(dispatch.shape_of(self.draws)) == 1 else ["index"]
+        columns = [*head, *axis_names.get_columns(self), *index, "mean", "standard_deviation", "low", "high"]
+        rows = [{axis_names.METRIC: metric, **row} for row in self._rows()]
+        frame = pd.DataFrame(rows).rename(columns={"estimate": "mean"}).reindex(columns=columns)
+        frame.attrs |= {key: x for key, x in axis_names.get_settings(self).items() if key != "group_names"}
+        return frame
 
     def plot(self, *, ax: Any = None) -> Any:
         """Draw a row per value: the mean, and the middle 95 % of the draws.
@@ -280,7 +299,13 @@ class PosteriorsByMetric(ResultsByName[Posterior]):
 
     def to_pandas(self) -> Any:
         """Return a DataFrame with a row per value: mean, standard deviation, and the middle 95 % of the draws."""
-        return super().to_pandas()
+        pd = load_pandas()
+        axes = dict.fromkeys(axis for one in self.values() for axis in axis_names.get_columns(one))
+        columns = ["metric", *axes, "index", "mean", "standard_deviation", "low", "high"]
+        frame = pd.DataFrame(self._rows()).rename(columns={"estimate": "mean"}).reindex(columns=columns)
+        settings = (axis_names.get_settings(one) for one in self.values())
+        frame.attrs |= {key: x for each in settings for key, x in each.items() if key != "group_names"}
+        return frame
 
     def plot(self, *, ax: Any = None) -> Any:
         """Draw a row per value: the mean, and the middle 95 % of the draws.

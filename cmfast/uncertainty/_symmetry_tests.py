@@ -1,6 +1,6 @@
 """Tests of paired classifiers and square tables: McNemar, Bowker (symmetry), Stuart-Maxwell (marginal homogeneity)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, get_args, overload
 
 import numpy as np
@@ -11,7 +11,9 @@ from cmfast._core.annotations import Array, Ignored, OnFailure
 from cmfast._core.lazy import accept_dask_arrays, accept_delayed
 from cmfast._core.p_values import Kind, binomial_test
 from cmfast.kernels.status import Status
+from cmfast.uncertainty import _models
 from cmfast.uncertainty._from_labels import accept_pairs_of_labels
+from cmfast.uncertainty._models import accept_names_of_models
 from cmfast.uncertainty._paired_counts import PairedCounts
 
 MOST_SQUARE_EXPONENT = 300  # exponent of two beyond which squares of cells may overflow float64
@@ -41,21 +43,36 @@ class McNemar(NamedTuple):
 
     def _parts(self) -> dict[str, str]:
         """Return the parts that the repr shows, by name."""
-        parts = {name: result_repr.format_values(getattr(self, name), ",") for name in ("only_first", "only_second")}
-        return {"p": result_repr.format_values(self.p_value), **parts}
+        return self._named_parts(str)
+
+    def _named_parts(self, name: Callable[[object], str]) -> dict[str, str]:
+        """Return the parts, with the models rendered by `name`."""
+        names = [f"only {model}" for model in _models.get_models(self, name)]
+        heads = names if _models.has_models(self) else ["only_first", "only_second"]
+        counts = [result_repr.format_values(side, ",") for side in (self.only_first, self.only_second)]
+        return {"p": result_repr.format_values(self.p_value), **dict(zip(heads, counts, strict=True))}
 
     def explain(self) -> str:
         """Return a text with both counts and the p-value."""
+        return self._explain(str)
+
+    def _explain(self, name: Callable[[object], str]) -> str:
+        """Return the text of `explain`, with the models rendered by `name`."""
         if np.ndim(self.p_value):
             return result_repr.format_least_p(self.p_value)
-        more = "the first" if self.only_first > self.only_second else "the second"
+        first, second = _models.get_models(self, name)
+        more = first if self.only_first > self.only_second else second
         more = "neither" if self.only_first == self.only_second else more
-        counts = f"only the first is correct in {self.only_first:,} samples, only the second in {self.only_second:,}"
+        counts = f"only {first} is correct in {self.only_first:,} samples, only {second} in {self.only_second:,}"
         return f"{counts}: {more} is correct more often, p = {self.p_value:.3g}"
 
     def to_pandas(self) -> Any:
-        """Return a pandas DataFrame with one row, or a row per group."""
-        return result_frames.make_frame(self._asdict() | {"degrees": np.nan if self.degrees is None else self.degrees})
+        """Return a pandas DataFrame with one row, or a row per group.
+
+        Names of both classifiers, if they have some, are in the columns first_name and second_name.
+        """
+        frame = result_frames.make_frame(self._asdict() | {"degrees": np.nan if self.degrees is None else self.degrees})
+        return frame.assign(**_models.list_columns(self))
 
     def plot(self, *, ax: Any = None) -> Any:
         """Draw the samples that only the first, and only the second predicts correctly, with p; two bars per group.
@@ -74,7 +91,8 @@ class McNemar(NamedTuple):
         for place in np.ndindex(np.shape(self.p_value)):
             group = f" [{', '.join(map(str, place))}]" if place else ""
             p = float(np.asarray(self.p_value)[place])
-            names += [f"only the first{group}", f"only the second{group}\np = {p:.3g}"]
+            first, second = _models.get_models(self)
+            names += [f"only {first}{group}", f"only {second}{group}\np = {p:.3g}"]
             counts += [np.asarray(side)[place].item() for side in (self.only_first, self.only_second)]
         return plotting.draw_counts(ax, names, counts, "samples predicted correctly")
 
@@ -181,6 +199,7 @@ def mcnemar(T: PairedCounts, /, *, kind: Kind = ..., ignore_index: Ignored = ...
 def mcnemar(y_true: Array, y_a: Array, y_b: Array, *, kind: Kind = ..., ignore_index: Ignored = ...) -> McNemar: ...
 @overload
 def mcnemar(table: Any, /, *, y_true: str, y_a: str, y_b: str, **options: Any) -> McNemar: ...
+@accept_names_of_models
 @accept_pairs_of_labels()
 @accept_delayed
 def mcnemar(T: PairedCounts, /, *, kind: Kind = "exact", ignore_index: Ignored = None) -> McNemar:

@@ -6,7 +6,9 @@ import re
 import xml.etree.ElementTree as ET
 
 import numpy as np
+import page_commands
 import pytest
+from processes import ROOT
 
 import cmfast
 from cmfast._core import plot_style
@@ -237,3 +239,12 @@ def test_the_command(tmp_path, capsys, monkeypatch):
     assert "training" in captured.err
     assert main(["demo", "--out", str(tmp_path / "out"), "--seed", "5"]) == 0
     assert "Bootstrap: 400 matrices" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_the_readme_shows_what_the_demo_prints(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["demo"]) == 0
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = re.search(r"<!-- command: demo -->\n```sh\n.*?^```\n\n```text\n(.*?)^```\n", page, re.DOTALL | re.MULTILINE)
+    assert page_commands.is_printed(shown[1], capsys.readouterr().out)

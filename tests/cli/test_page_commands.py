@@ -8,10 +8,15 @@ import pytest
 ROOT = Path(__file__).parents[2]
 TEXTS = {path: path.read_text(encoding="utf-8") for path in (*ROOT.glob("docs/**/*.md"), ROOT / "README.md")}
 PAGES = sorted(str(path.relative_to(ROOT)) for path, text in TEXTS.items() if "```console\n" in text)
+NEEDS = {"docs/dask.md": "distributed"}
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=pytest.mark.cluster) if page in NEEDS else page for page in PAGES]
+)
 def test_commands_print_what_their_page_shows(page, tmp_path, monkeypatch):
+    if page in NEEDS:
+        pytest.importorskip(NEEDS[page])
     monkeypatch.chdir(tmp_path)
     for command, got in page_commands.run_commands(TEXTS[ROOT / page]):
         cure = f"to write what is printed run: python docs/page_commands.py {page}"

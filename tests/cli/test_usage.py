@@ -286,6 +286,13 @@ def test_help_is_a_command_too(run):
         (("metrics", "t.csv", "--sep", ";"), "leave it out, as the first line tells commas, semicolons and tabs apart"),
         (("metrics", "t.csv", "--y-pred", "new"), "it is called --pred"),
         (("metrics", "t.csv", "--groups", "site"), "it is called --by"),
+        (("confusion", "t.csv", "--method", "row"), "--method row; it is called --normalize"),
+        (("normalize", "m.npy", "-o", "n.npy", "--normalize", "true"), "--normalize true; it is called --method"),
+        (("gcm", "X.npy", "--labels", "y.npy", "--pred", "p.npy", "--normalize", "row"), "it is called --weights"),
+        (
+            ("gcm", "X.npy", "--labels", "y.npy", "--pred", "p.npy", "--weights", "true", "rows"),
+            "invalid choice: 'rows'",
+        ),
         (("metrics", "t.csv", "--pred", "new,old"), "has no column 'new,old'; give one of them (has: label, new, old"),
         (("metrics", "t.csv", "--pred", "new,odl"), "has no column 'new,odl' (has: label, new, old"),
         (("compare", "t.csv", "--pred", "new", "old"), "repeat --pred for each further column"),
@@ -347,3 +354,31 @@ def test_counts_in_an_order_of_your_own_are_read_again(run, suffix):
     status, out, _ = run("merge", counts, counts)
     assert status == 0
     assert out.splitlines()[0].split()[-3:] == ["wolf", "fox", "dog"]
+
+
+@pytest.mark.usefixtures("example")
+@pytest.mark.parametrize("target", ["there.csv", "nowhere/x.csv"])
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (("confusion", "t.csv", "--pred", "odl"), "t.csv: has no column 'odl' (has: label, new, old"),
+        (("metrics", "t.csv", "--pred", "new", "--by", "stie"), "t.csv: has no column 'stie'"),
+        (("metrics", "none.csv"), "none.csv: no such file"),
+        (("rake", "none.csv", "--targets", "t.csv"), "none.csv: no such file"),
+    ],
+)
+def test_a_mistake_in_the_input_comes_before_one_in_the_output(run, tmp_path, argv, message, target):
+    (tmp_path / "there.csv").write_text("mine")
+    assert_exits_with_error(run(*argv, "-o", target), message)
+    assert (tmp_path / "there.csv").read_text() == "mine"
+
+
+@pytest.mark.usefixtures("example")
+@pytest.mark.parametrize("command", ["confusion", "metrics"])
+def test_a_mistake_in_the_output_is_reported_before_rows_are_read(run, tmp_path, monkeypatch, command):
+    from cmfast.cli import _counting
+
+    monkeypatch.setattr(_counting, "count", lambda *_: pytest.fail("rows were read"))
+    (tmp_path / "there.csv").write_text("mine")
+    for target, message in (("there.csv", "exists already, give --force"), ("nowhere/x.csv", "there is no folder")):
+        assert_exits_with_error(run(command, "t.csv", "--true", "label", "--pred", "new", "-o", target), message)

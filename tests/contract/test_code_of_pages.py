@@ -2,6 +2,7 @@
 
 import ast
 import doctest
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,9 @@ PAGES = [path for path in files(".md") if path.parts[0] == "docs" or path.name i
 PROGRAMS = [path for path in files(".py") if path.parts[0] == "examples" or path.parts[:2] == ("docs", "gallery")]
 SOURCES = [path for path in files(".py") if path.parts[0] == "cmfast"]  # their docstrings are the pages of the API
 ROOT = Path(__file__).parents[2]
+SHOWN = [path for path in files(".md") if path.parts[0] == "docs" or path.name == "README.md"]
+SHELL = re.compile(r"^```(?:sh|bash|shell)\n(.*?)^```\n(\n```text\n)?", re.DOTALL | re.MULTILINE)
+SILENT = "pip install", ".ci/run gpu"  # commands whose output tells nothing, and those that need a GPU
 DOCUMENTED = ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef
 
 
@@ -51,3 +55,25 @@ def test_a_wide_line_is_found() -> None:
     assert [number for number, line in code_lines(page) if len(line) > WIDEST] == [3]
     source = f'def f():\n    """Do.\n\n    >>> {"x" * 70}\n    >>> {"y" * 71}\n    {"z" * 99}\n    """\n'
     assert [number for number, line in docstring_lines(source) if len(line) > WIDEST] == [1]
+
+
+def unshown_commands(page: str) -> list[str]:
+    """Return the commands of a page of which it does not show what they print."""
+    lines = [
+        line for block, shown in SHELL.findall(page) if not shown for line in block.replace("\\\n", " ").splitlines()
+    ]
+    return [line for line in lines if line and not line.startswith("#") and not any(word in line for word in SILENT)]
+
+
+def test_pages_show_what_commands_print() -> None:
+    found = {str(path): unshown_commands((ROOT / path).read_text(encoding="utf-8")) for path in SHOWN}
+    found = {path: commands for path, commands in found.items() if commands}
+    cure = "write them as ```console, each line after $, and run python docs/page_commands.py PAGE"
+    assert not found, f"pages show no output of {found}: {cure}"
+
+
+def test_a_command_without_output_is_found() -> None:
+    page = "```sh\npip install cmfast\n# all\ncmfast \\\n    info\n```\n\n"
+    page += "```sh\ncmfast demo\n```\n\n```text\nDigits\n```\n"
+    assert unshown_commands(page) == ["cmfast      info"]
+    assert unshown_commands("```sh\nA=1 .ci/run gpu\n```\n") == []

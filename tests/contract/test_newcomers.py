@@ -1,6 +1,7 @@
 """What newcomers meet: gaps in columns, text for class ids, totals that differ, libraries that are not installed."""
 
 import re
+import subprocess
 import sys
 import warnings
 
@@ -159,3 +160,21 @@ def test_a_library_that_is_missing_is_named_with_its_installation(monkeypatch):
     with pytest.raises(ModuleNotFoundError, match=r"^torch is not installed: pip install torch$"):
         from cmfast import nn  # noqa: F401
     assert not hasattr(cmfast, "nn")
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(
+    ("absent", "module", "line"),
+    [
+        ("torchmetrics", "torchmetrics", "torchmetrics is not installed: pip install torchmetrics"),
+        ("torch", "torchmetrics", "torch is not installed: pip install torch"),
+        ("sklearn", "sklearn", "scikit-learn is not installed: pip install scikit-learn"),
+    ],
+)
+def test_replacements_say_how_to_install_their_library(absent, module, line):
+    if absent == "torch":
+        pytest.importorskip("torchmetrics")
+    program = f"import sys; sys.modules[{absent!r}] = None\nimport cmfast.compat.{module}"
+    found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert found.returncode == 1
+    assert found.stderr.splitlines()[-1] == f"ModuleNotFoundError: {line}"

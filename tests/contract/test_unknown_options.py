@@ -51,6 +51,21 @@ OPTIONS = {
     "num_classes=": (lambda: cmfast.confusion_matrix(Y, P, num_classes=2), "it is called n_classes="),
     "weights=": (lambda: cmfast.confusion_matrix(Y, P, weights=S), "it is called sample_weight="),
     "normalise=": (lambda: cmfast.confusion_matrix(Y, P, normalise="row"), "it is called normalize="),
+    "confusion_matrix(method=)": (lambda: cmfast.confusion_matrix(Y, P, method="row"), "it is called normalize="),
+    "plot(method=)": (
+        lambda: cmfast.ConfusionCounts.from_labels(Y, P).plot(method="row"),
+        "ConfusionCounts.plot: there is no option 'method'; it is called normalize=",
+    ),
+    "normalize(normalize=)": (
+        lambda: cmfast.normalize(M, normalize="true"),
+        "normalize: there is no option 'normalize'; it is called method=",
+    ),
+    "normalize(normalise=)": (lambda: cmfast.normalize(M, normalise="true"), "it is called method="),
+    "ConfusionCounts.normalize(normalize=)": (
+        lambda: cmfast.ConfusionCounts.from_labels(Y, P).normalize(normalize="true"),
+        "it is called method=",
+    ),
+    "interval(normalize=)": (lambda: cmfast.uncertainty.interval(M, normalize="row"), "it is called of="),
     "class_names=": (lambda: cmfast.confusion_matrix(Y, P, class_names=[0, 1]), "labels= lists the labels in order"),
     "names of classes": (
         lambda: cmfast.ConfusionCounts.from_labels(Y, P, target_names=["n", "y"]),

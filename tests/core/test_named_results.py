@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+import re
 
 import numpy as np
 import pandas as pd
@@ -317,3 +318,94 @@ def test_coefficients_of_agreement_have_a_name():
     assert [tick.get_text() for tick in found.plot().get_yticklabels()] == ["gwet_ac1"]
     both = agreement.compute(ratings, ["fleiss_kappa", "conger_kappa"])
     assert all(repr(one).startswith(f"<Agreement: {name} ") for name, one in both.items())
+
+
+def test_a_posterior_says_what_it_is_of():
+    drawn = uncertainty.posterior([[18, 2], [1, 9]], "accuracy", n_resamples=500, prior="laplace")
+    assert repr(drawn) == f"<Posterior: accuracy mean {float(drawn.mean):.3g}, draws 500>"
+    low, high = np.quantile(drawn.draws, (0.025, 0.975))
+    text = f"accuracy: mean {float(drawn.mean):.3g}, standard deviation {float(drawn.standard_deviation):.3g}"
+    assert drawn.explain() == f"{text}, 95 % of the draws {low:.4g} to {high:.4g}, prior laplace"
+    table = drawn.to_pandas()
+    assert list(table) == ["metric", "mean", "standard_deviation", "low", "high"]
+    assert (table["metric"].tolist(), table.attrs) == (["accuracy"], {"prior": "laplace", "n_resamples": 500})
+    by_class = uncertainty.posterior([[18, 2], [1, 9]], "recall", n_resamples=50, prior=np.ones((2, 2)))
+    assert by_class.explain().startswith("recall: mean ")
+    assert by_class.explain().endswith("prior of each cell")
+    assert by_class.to_pandas()["metric"].tolist() == ["recall"] * 2
+    several = uncertainty.posterior([[18, 2], [1, 9]], ["accuracy", "recall"], n_resamples=50).to_pandas()
+    assert several["metric"].tolist() == ["accuracy", "recall", "recall"]
+    assert several.attrs == {"prior": "unit", "n_resamples": 50}
+    unnamed = cmfast.results.Posterior(drawn.draws)
+    assert (repr(unnamed)[:17], unnamed.explain()[:5]) == ("<Posterior: mean ", "mean ")
+    assert next(iter(unnamed.to_pandas())) == "index"
+
+
+MODELS = pd.DataFrame({"y": [0, 1] * 30, "small": [0, 1] * 29 + [1, 0], "<b>": [0, 1] * 15 + [1, 1] * 15})
+SCORES = pd.DataFrame({"y": [0, 1] * 30, "small": np.linspace(0, 1, 60), "<b>": np.linspace(0, 1, 60) ** 2 % 0.3})
+NAMED = {"y_true": "y", "y_a": "small", "y_b": "<b>"}
+COLUMNS = [MODELS[name] for name in MODELS]
+
+
+def call_by_name(function, *names, **more):
+    by_name = {"names": names[0]} if names else {}
+    return function(**dict(zip(NAMED, COLUMNS, strict=True)), **by_name, **more)
+
+
+def call_with_polars(function, *names, **more):
+    pl = pytest.importorskip("polars")
+    return function(*(pl.Series(x.name, x) for x in COLUMNS), *names, **more)
+
+
+@pytest.mark.parametrize("call", [
+    lambda function, *names, **more: function(MODELS, *names, **NAMED, **more),
+    lambda function, *names, **more: function(MODELS, "y", "small", "<b>", *names, **more),
+    lambda function, *names, **more: function(*COLUMNS, *names, **more),
+    lambda function, *names, **more: function(COLUMNS[0].rename(None), *COLUMNS[1:], *names, **more),
+    call_by_name, call_with_polars,
+], ids=["columns by name", "columns by place", "series", "unnamed truth", "series by name", "polars"])  # fmt: skip
+def test_comparisons_name_the_models_of_columns_and_series(call):
+    unnamed = uncertainty.compare(*(x.tolist() for x in COLUMNS), "accuracy", **FEW)
+    assert "the first is higher" in repr(unnamed)
+    found = call(uncertainty.compare, "accuracy", **FEW)
+    assert found == unnamed
+    assert repr(found) == repr(unnamed).replace("the first is", "small is")
+    assert found.verdict() == "small is higher"
+    text = f"accuracy: small {found.first:.4f} and <b> {found.second:.4f}, the difference is {found.difference:+.4f}"
+    assert found.explain().startswith(text)
+    several = call(uncertainty.compare, ["accuracy", "mcc"], **FEW)
+    assert several["mcc"].explain().startswith("mcc: small ")
+    assert "small minus &lt;b&gt;" in re.sub("</?bdi>", "", several._repr_html_())
+    assert several.to_pandas()["second_name"].tolist() == ["<b>"] * 2
+    test = call(uncertainty.mcnemar)
+    assert repr(test) == f"<McNemar: p {test.p_value:.3g}, only small {test.only_first}, only <b> {test.only_second}>"
+    assert test.explain().startswith(f"only small is correct in {test.only_first} samples, only <b> in ")
+    assert test.to_pandas()["first_name"].tolist() == ["small"]
+    assert call(uncertainty.equivalence, "accuracy", margin=0.1).to_pandas()["first_name"].tolist() == ["small"]
+    kept = pickle.loads(pickle.dumps(found))
+    assert (kept, kept.verdict()) == (found, "small is higher")
+
+
+def test_comparisons_of_areas_and_indicators_name_the_models():
+    found = uncertainty.compare(SCORES, "y", "small", "<b>", "roc_auc")
+    assert found.explain().startswith(f"roc_auc: small {found.first:.4f} and <b> {found.second:.4f}, ")
+    assert found.to_pandas()["second_name"].tolist() == ["<b>"]
+
+
+def test_models_without_two_names_are_the_first_and_the_second():
+    y, a, b = COLUMNS
+    for first, second in ((a, b.tolist()), (a, b.rename("small")), (a, b.rename(3)), (a.to_numpy(), b.to_numpy())):
+        found = uncertainty.compare(y, first, second, "accuracy", **FEW)
+        assert "first_name" not in found.to_pandas()
+        assert "small" not in found.explain() + repr(found)
+    assert uncertainty.mcnemar(y, a, b.tolist()).explain().startswith("only the first is correct in ")
+
+
+@pytest.mark.pictures
+def test_plots_of_comparisons_name_the_models():
+    pytest.importorskip("matplotlib")
+    drawn = uncertainty.compare(MODELS, ["accuracy", "mcc"], **NAMED, **FEW).plot()
+    assert drawn.ax_.get_xlabel() == "small minus <b>, 95 % intervals"
+    assert uncertainty.equivalence(MODELS, "mcc", margin=0.1, **NAMED).plot().ax_.get_xlabel()[:15] == "small minus <b>"
+    ax = uncertainty.mcnemar(MODELS, **NAMED).plot()
+    assert {tick.get_text().partition("\n")[0] for tick in ax.get_yticklabels()} == {"only small", "only <b>"}

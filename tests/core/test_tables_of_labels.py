@@ -1,5 +1,8 @@
 """A table and the names of its columns are taken wherever arrays of labels are, and samples are ignored there too."""
 
+import re
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -181,3 +184,170 @@ def test_areas_take_columns_of_a_table(library, function):
     assert function(table, y_true="ill", y_score="score", sample_weight="w") == wanted
     with pytest.raises(ValueError, match=r"y_score must be one of the columns .* got 'scor'; did you mean 'score'"):
         function(pd.DataFrame(columns), y_true="ill", y_score="scor")
+
+
+LABELS = COLUMNS["label"], COLUMNS["new"]
+POINTS = {"x": RNG.normal(size=N).tolist(), "z": RNG.normal(size=N).tolist()}
+EMBEDDED = POINTS | {name: COLUMNS[name] for name in ("label", "new")}
+GRID = cmfast.Grid([0.0, 0.0], [1.0, 1.0])
+OF_POINTS = {
+    "gcm": lambda *given: cmfast.geometric_confusion_matrix(*given, n_components=None, grid=GRID).matrix,
+    "curve": lambda *given: np.asarray(cmfast.width_curve(*given, n_components=None, grid=GRID).overlaps),
+}
+MAKE = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "lazy": pl.LazyFrame, "arrow": pa.table}
+
+
+@pytest.mark.filterwarnings("ignore::cmfast.DiagnosticWarning")
+@pytest.mark.parametrize("library", MAKE)
+@pytest.mark.parametrize("name", OF_POINTS)
+def test_points_and_labels_are_columns_of_one_table(library, name):
+    function, table = OF_POINTS[name], MAKE[library](EMBEDDED)
+    wanted = function(np.column_stack([POINTS["x"], POINTS["z"]]), COLUMNS["label"], COLUMNS["new"])
+    np.testing.assert_array_equal(function(table, "label", "new"), wanted)
+    number = {name: ["abc".index(label) for label in COLUMNS[name]] for name in ("label", "new")}
+    found = cmfast.cell_counts(MAKE[library](POINTS | number), y_true="label", y_pred="new", grid=GRID)
+    assert (found.n_points, found.cells.shape[1]) == (N, 2)
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (
+            lambda gcm: gcm(pd.DataFrame(EMBEDDED), "label"),
+            r"y_pred must be the name of a column, got nothing; name it, as in geometric_confusion_matrix\(table, ",
+        ),
+        (
+            lambda gcm: gcm(pd.DataFrame(EMBEDDED | {"site": COLUMNS["site"]}), "label", "new"),
+            (
+                r"got other values in 'site'; choose, as in geometric_confusion_matrix\(table\[\['x', 'z'\]\], "
+                r"table\['label'\], table\['new'\]\)$"
+            ),
+        ),
+        (
+            lambda gcm: gcm(pd.DataFrame(POINTS), "label", "new"),
+            (
+                r"y_true must be one of the columns x, z, got 'label'; for columns of another table, "
+                r"geometric_confusion_matrix\(X, table\['label'\], table\['new'\]\)"
+            ),
+        ),
+        (
+            lambda gcm: gcm(pd.DataFrame(EMBEDDED), ["x", "z"], "label", "new"),
+            r"geometric_confusion_matrix\(table\[\['x', 'z'\]\], table\['label'\], table\['new'\]\) takes them",
+        ),
+        (
+            lambda gcm: gcm(pd.DataFrame(EMBEDDED), X=["x", "z"], y_true="label", y_pred="new"),
+            r"geometric_confusion_matrix\(table\[\['x', 'z'\]\], table\['label'\], table\['new'\]\) takes them",
+        ),
+    ],
+)
+def test_mistakes_with_points_name_the_call_that_works(call, text):
+    with pytest.raises((TypeError, ValueError), match=rf"^geometric_confusion_matrix: .*{text}"):
+        call(cmfast.geometric_confusion_matrix)
+
+
+def test_a_table_of_dask_with_points_and_labels_is_refused():
+    dd = pytest.importorskip("dask.dataframe")
+    with pytest.raises(
+        TypeError, match=r"X must be a table in memory where labels are columns, got a DataFrame of Dask"
+    ):
+        cmfast.geometric_confusion_matrix(dd.from_pandas(pd.DataFrame(EMBEDDED), npartitions=2), "label", "new")
+
+
+@pytest.mark.parametrize("library", MAKE)
+def test_all_columns_of_points_with_gaps_are_named_at_once(library):
+    gaps = {"x": [None, None, *POINTS["x"][2:]], "z": [*POINTS["z"][:3], None, *POINTS["z"][4:]]}
+    table = MAKE[library](EMBEDDED | gaps)
+    cure = {
+        "pandas": r"table\.dropna\(subset=\['x', 'z'\]\)",
+        "arrow": r"table\.select\(\['x', 'z'\]\)\.drop_null\(\)",
+    }.get(library, r"table\.(fill_nan\(None\)\.)?drop_nulls\(\['x', 'z'\]\)")
+    named = r"the table has missing values, 2 in column 'x' \(first: row 0\) and 1 in column 'z' "
+    text = rf"3 of {N} points left out.*; {named}"
+    calls = {
+        "gcm": lambda X, *labels: cmfast.geometric_confusion_matrix(X, *labels, grid=GRID, n_components=None),
+        "curve": lambda X, *labels: cmfast.width_curve(X, *labels, grid=GRID, n_components=None),
+        "columns": lambda X, *_: cmfast.geometric_confusion_matrix(table, "label", "new", grid=GRID, n_components=None),
+        "pca": lambda X, *_: cmfast.pca(X),
+        "histogram": lambda X, *_: cmfast.sparse_histogram(X, grid=GRID),
+    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", cmfast.DiagnosticWarning)
+        for name, call in calls.items():
+            with pytest.warns(RuntimeWarning, match=rf"{text}\(first: row 3\); {cure} leaves these rows out$") as seen:
+                call(table[["x", "z"]] if library not in {"arrow", "lazy"} else table.select(["x", "z"]), *LABELS)
+            assert sum("left out" in str(one.message) for one in seen) == 1, name
+
+
+def test_points_that_are_only_infinite_name_no_column():
+    X = pd.DataFrame(POINTS | {"x": [np.inf, *POINTS["x"][1:]]})
+    with pytest.warns(RuntimeWarning, match=r"1 of 60 points left out.*: a coordinate is not finite( or .*)?$"):
+        cmfast.pca(X)
+
+
+@pytest.mark.parametrize("make", [pd.Series, pl.Series, pa.array, lambda x: pa.chunked_array([x])])
+def test_one_column_is_no_table_of_points(make):
+    with pytest.raises(
+        ValueError, match=r"^pca: X must be of shape \(N, m\) with at least one column, got shape \(60,\)"
+    ):
+        cmfast.pca(make(POINTS["x"]))
+    with pytest.raises(TypeError, match=r"X must be the points, and the labels after them"):
+        cmfast.geometric_confusion_matrix(pd.Series(LABELS[0]), np.ones((N, 2)), LABELS[1])
+
+
+def test_labels_with_gaps_are_named_with_their_table():
+    table = pd.DataFrame(EMBEDDED | {"label": [None, *COLUMNS["label"][1:]], "new": [*COLUMNS["new"][:-1], None]})
+    wanted = r"y_true and y_pred must be without missing values, got 1 in column 'label' \(first: row 0\) and 1 in "
+    with pytest.raises(ValueError, match=wanted):
+        cmfast.geometric_confusion_matrix(table, "label", "new")
+
+
+SCORED = {
+    "ill": [k % 3 == 0 for k in range(N)],
+    "s": [None, *POINTS["x"][1:]],
+    "t": [*POINTS["z"][:5], None, *POINTS["z"][6:]],
+    "w": [1.0] * (N - 1) + [None],
+    "site": COLUMNS["site"],
+}
+OF_SCORES = {
+    "interval": lambda table, **named: uncertainty.interval(table, "roc_auc", y_score="s", **named),
+    "clusters": lambda table, **named: uncertainty.interval(table, "roc_auc", y_score="s", clusters="site", **named),
+    "precision": lambda table, **named: uncertainty.interval(table, "average_precision", y_score="s", **named),
+    "compare": lambda table, **named: uncertainty.compare(table, "roc_auc", y_a="s", y_b="t", **named),
+    "metric": lambda table, **named: metrics.roc_auc(table, y_score="s", **named),
+}
+
+
+@pytest.mark.filterwarnings("ignore::cmfast.DiagnosticWarning")
+@pytest.mark.parametrize("library", MAKE)
+@pytest.mark.parametrize("name", OF_SCORES)
+def test_all_columns_of_scores_with_gaps_are_named_at_once(library, name):
+    second = name == "compare"
+    others = {"sample_weight": "w"}
+    gaps = [
+        "1 in column 's' (first: row 0)",
+        *["1 in column 't' (first: row 5)"] * second,
+        f"1 in column 'w' (first: row {N - 1})",
+    ]
+    names = ["s", *["t"] * second, "w"]
+    calls = {"pandas": f"table.dropna(subset={names})", "arrow": f"table.select({['ill', *names]}).drop_null()"}
+    if name == "clusters" and library == "arrow":
+        calls["arrow"] = f"table.select({['ill', 's', 'site', 'w']}).drop_null()"
+    if second:  # of two models, which take no weights
+        others, names, gaps = {}, ["s", "t"], gaps[:2]
+        calls = {"pandas": f"table.dropna(subset={names})", "arrow": f"table.select({['ill', *names]}).drop_null()"}
+    call = calls.get(library, f"table.fill_nan(None).drop_nulls({names})")
+    wanted = re.escape(f"; the table has missing values, {' and '.join(gaps)}; {call} leaves these rows out")
+    with pytest.warns(cmfast.FailureWarning, match=rf": INVALID; NaN value at [a-z_]+\[.*{wanted}$") as seen:
+        OF_SCORES[name](MAKE[library](SCORED), y_true="ill", **others)
+    assert sum("INVALID" in str(one.message) for one in seen) == 1
+
+
+def test_labels_clusters_and_scores_with_gaps_are_one_message():
+    table = pd.DataFrame(SCORED | {"ill": [1.0, None, *[0.0] * (N - 2)], "site": [*COLUMNS["site"][:-1], None]})
+    given = "1 in column 'ill' (first: row 1) and 1 in column 's' (first: row 0) and 1 in column 'site' (first: row 59)"
+    call = "table.dropna(subset=['ill', 's', 'site']).astype({'ill': int}) leaves these rows out"
+    wanted = re.escape(f"y_true and y_score and clusters must be without missing values, got {given}; {call}")
+    with pytest.raises(TypeError, match=wanted):
+        uncertainty.interval(table, "roc_auc", y_true="ill", y_score="s", clusters="site")
+    with pytest.raises(ValueError, match=r"clusters must be .* got .*'s' .*and 1 in column 'site' \(first: row 59\); "):
+        uncertainty.interval(table.assign(ill=SCORED["ill"]), "roc_auc", y_true="ill", y_score="s", clusters="site")

@@ -1,6 +1,11 @@
 """Labels in place of counts: the same results as those of the counts, and messages that name the labels."""
 
+import inspect
+import re
+import warnings
+
 import numpy as np
+import pandas as pd
 import pytest
 
 import cmfast
@@ -104,6 +109,12 @@ def test_columns_of_a_table_are_labels(table):
         assert (type(result).__name__ == "Delayed") == (table is TABLES["dask"])
         return repr(result.compute() if table is TABLES["dask"] else result)
 
+    def by_default(result):
+        """Return the repr of a result with the names that models have without columns."""
+        for name, place in (("only new ", "only_first "), ("only old ", "only_second "), ("new is ", "the first is ")):
+            result = result.replace(name, place)
+        return result.replace("old is ", "the second is ")
+
     two, three = {"y_true": "truth", "y_pred": "new"}, {"y_true": "truth", "y_a": "new", "y_b": "old"}
     exact = {"method": "normal"}
     one = (WORDS[Y], WORDS[A])
@@ -115,13 +126,14 @@ def test_columns_of_a_table_are_labels(table):
     few = {"n_resamples": 20}
     assert found(uncertainty.posterior, "mcc", **two, **few) == repr(uncertainty.posterior(*one, "mcc", **few))
     for call in (uncertainty.mcnemar, uncertainty.bowker, uncertainty.stuart_maxwell):
-        assert found(call, **three) == repr(call(PAIRED))
+        assert by_default(found(call, **three)) == repr(call(PAIRED))
     want = repr(uncertainty.equivalence(PAIRED, "accuracy", 0.2))
     assert found(uncertainty.equivalence, "accuracy", margin=0.2, **three) == want
     for clusters in (None, PATIENT):
         pairs = uncertainty.paired_counts(Y, A, B, clusters=clusters)
         named = few | ({} if clusters is None else {"clusters": "patient"})
-        assert found(uncertainty.compare, "mcc", **three, **named) == repr(uncertainty.compare(pairs, "mcc", **few))
+        want = repr(uncertainty.compare(pairs, "mcc", **few))
+        assert by_default(found(uncertainty.compare, "mcc", **three, **named)) == want
 
 
 def test_clusters_of_pairs_are_those_of_paired_counts():
@@ -195,3 +207,83 @@ def test_clusters_of_labels_are_those_of_a_matrix_per_cluster():
     for function, options in ((uncertainty.interval, {"n_resamples": 50}), (uncertainty.standard_error, {})):
         found = function(y, p, "mcc", clusters=patient, **options)
         np.testing.assert_array_equal(found, function(each, "mcc", clusters=True, **options))
+
+
+@pytest.mark.parametrize(
+    ("function", "calls"),
+    [
+        (
+            uncertainty.interval,
+            [
+                "interval(y_true, y_pred, names)",
+                'interval(table, names, y_true="label", y_pred="guess")',
+                "interval(M, names)",
+            ],
+        ),
+        (
+            uncertainty.compare,
+            [
+                "compare(y_true, y_a, y_b, names)",
+                'compare(table, names, y_true="label", y_a="new", y_b="old")',
+                "compare(T, names)",
+            ],
+        ),
+        (
+            uncertainty.mcnemar,
+            ["mcnemar(y_true, y_a, y_b)", 'mcnemar(table, y_true="label", y_a="new", y_b="old")', "mcnemar(T)"],
+        ),
+        (
+            uncertainty.equivalence,
+            [
+                "equivalence(y_true, y_a, y_b, name, margin)",
+                'equivalence(table, name, margin, y_true="label", y_a="new", y_b="old")',
+                "equivalence(T, name, margin)",
+            ],
+        ),
+        (
+            uncertainty.compare_groups,
+            [
+                "compare_groups(y_true, y_pred, groups, names)",
+                'compare_groups(table, names, y_true="label", y_pred="guess", groups="site")',
+                "compare_groups(M, names)",
+            ],
+        ),
+    ],
+)
+def test_the_help_begins_with_every_call(function, calls):
+    first, call, third = inspect.getdoc(function).split("\n\n")[:3]
+    assert "\n" not in first
+    assert " ".join(call.split()) == f"Call it as ``{calls[0]}``, as ``{calls[1]}``, or as ``{calls[2]}``."
+    assert third.startswith("Parameters\n---")
+
+
+def test_the_calls_in_the_help_work():
+    table = pd.DataFrame({"label": [0, 1] * 10, "guess": [0, 1] * 9 + [1, 1], "new": [0, 1] * 10, "old": [1] * 20})
+    table["site"] = ["a", "b", "b", "a"] * 5
+    by_name = {"names": "accuracy", "name": "accuracy", "margin": 0.5, "table": table}
+    by_name |= {
+        "M": cmfast.confusion_matrix(table, "label", "guess"),
+        "y_true": table["label"],
+        "y_pred": table["guess"],
+    }
+    by_name |= {"y_a": table["new"], "y_b": table["old"], "groups": table["site"]}
+    by_name["T"] = uncertainty.paired_counts(table, "label", "new", "old")
+    functions = [
+        "interval",
+        "posterior",
+        "standard_error",
+        "compare",
+        "mcnemar",
+        "bowker",
+        "stuart_maxwell",
+        "equivalence",
+    ]
+    for name in functions:
+        calls = re.findall(r"``(.*?)``", inspect.getdoc(getattr(uncertainty, name)).split("\n\n")[1].replace("\n", " "))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", cmfast.DiagnosticWarning)
+            found = [eval(call, {name: getattr(uncertainty, name), **by_name}) for call in calls]
+        for one in found[1:]:
+            some, others = (x if isinstance(x, tuple) else (x,) for x in (one, found[0]))
+            for field, wanted in zip(some, others, strict=True):
+                np.testing.assert_array_equal(field, wanted)

@@ -22,6 +22,7 @@ Examples
 tensor(0.7000)
 """
 
+from cmfast.compat.torchmetrics import _library  # noqa: F401
 from cmfast.compat.torchmetrics._agreement import (
     BinaryCohenKappa,
     BinaryConfusionMatrix,

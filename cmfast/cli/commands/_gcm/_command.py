@@ -18,7 +18,7 @@ from cmfast.cli._options import add_common, add_output, check_output
 from cmfast.cli._parser import Parser, misuse
 from cmfast.cli._printing import format_matrix, format_table
 from cmfast.cli._result import Result
-from cmfast.cli._values import components
+from cmfast.cli._values import components, normalization
 from cmfast.cli._writing import Content
 from cmfast.cli.commands._gcm import _parts
 from cmfast.geometry._prepare_points import RULES
@@ -38,7 +38,12 @@ def add_options(parser: Parser) -> None:
     parser.add_argument("--pred", required=True, metavar="P", help="predicted classes: file (n,), or column of X")
     add_common(parser, "--features", help="table columns with the embeddings (default: all other columns)")
     parser.add_argument(
-        "--weights", choices=NORMALIZATIONS, nargs="+", default=list(NORMALIZATIONS), help="default: all four"
+        "--weights",
+        type=normalization,
+        choices=NORMALIZATIONS,
+        nargs="+",
+        default=list(NORMALIZATIONS),
+        help="default: all four; row is also called true, col pred",
     )
     parser.add_argument(
         "--components",
