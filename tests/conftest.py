@@ -125,17 +125,15 @@ def pytest_collection_modifyitems(config, items):
 def pytest_collection(session):
     """Let the workers of pytest-xdist share what has to be compiled, where nearly all of it will be needed.
 
-    Before they collect, which calls some functions. The short run needs less, and compiles it as its tests call it. In
-    a run on a GPU it is not needed: the kernels of the CPU are not what is tested there.
+    Before they collect, which calls some functions. In a run on a GPU it is not needed: the kernels of the CPU are not
+    what is tested there.
     """
     given = getattr(session.config, "workerinput", None)
-    if given is None or not given["is_bare"] or session.config.is_short:
-        return
-    if os.environ.get("CMFAST_REQUIRE_GPU") != "1":
+    if given is not None and given["is_bare"] and os.environ.get("CMFAST_REQUIRE_GPU") != "1":
         import warm
 
         worker = int(given["workerid"].removeprefix("gw"))
-        warm.compile_part(worker, given["workercount"], given["testrunuid"])
+        warm.compile_part(worker, given["workercount"], given["testrunuid"], cuda=not session.config.is_short)
 
 
 def pytest_sessionfinish(session):
