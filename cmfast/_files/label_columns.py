@@ -13,7 +13,7 @@ Wanted = tuple[str | None, ...]  # names or numbers of columns: truth, predictio
 
 def choose_columns(path: Source, names: list[str], wanted: Wanted) -> list[int]:
     """Return the positions of the columns: as named, else by a usual name, else the remaining ones if unambiguous."""
-    given = [None if name is None else _parse_column(path, names, name) for name in wanted]
+    given = [None if name is None else parse_column(path, names, name) for name in wanted]
     if len(names) < len(wanted):
         what = (
             "two columns, truth and prediction" if len(wanted) == 2 else "a column for each: truth, prediction, group"
@@ -52,8 +52,8 @@ def choose_models(path: Source, names: list[str], true: str | None, preds: list[
     if n_models == 1:
         places = choose_columns(path, names, (true, preds[0] if preds else None))
         return [*(_write_column(names, k) for k in places), *preds[1:]]
-    given: list[int | None] = [None if true is None else _parse_column(path, names, true)]
-    given += [_parse_column(path, names, name) for name in preds] + [None] * (n_models - len(preds))
+    given: list[int | None] = [None if true is None else parse_column(path, names, true)]
+    given += [parse_column(path, names, name) for name in preds] + [None] * (n_models - len(preds))
     free = [k for k in range(len(names)) if k not in given]
     usual = [k for k in free if names[k].lower() in TRUE_NAMES]
     if given[0] is None and len(usual) == 1:
@@ -87,7 +87,7 @@ def _write_column(names: list[str], place: int) -> str:
     return names[place] if names[place] and names.count(names[place]) == 1 else str(place)
 
 
-def _parse_column(path: Source, names: list[str], wanted: str) -> int:
+def parse_column(path: Source, names: list[str], wanted: str) -> int:
     """Return the position of a column given by name or number."""
     if wanted in names:
         return find_column(path, names, wanted)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast._files import csv_values, tables
-from cmfast._files.label_columns import choose_columns, choose_models
+from cmfast._files.label_columns import choose_columns, choose_models, parse_column
 from cmfast._files.output import FileError
 from cmfast.cli._calls import tick
 from cmfast.cli._labels import collect_texts, encode_labels
@@ -42,6 +42,13 @@ def check_columns(args: argparse.Namespace, labels: Sequence[str], others: Seque
     """Raise FileError if the table lacks one of the columns, before any row is read."""
     wanted = (*labels, *others)
     choose_columns(args.input, tables.read_column_names(args.input, wanted, header=args.header), wanted)
+
+
+def check_names(args: argparse.Namespace, columns: Sequence[str]) -> None:
+    """Raise FileError if the table lacks one of the columns, whatever they are for."""
+    names = tables.read_column_names(args.input, tuple(columns), header=getattr(args, "header", None))
+    for column in columns:
+        parse_column(args.input, names, column)
 
 
 def read_columns(args: argparse.Namespace, labels: Sequence[str], others: Sequence[str]) -> LabelTable:

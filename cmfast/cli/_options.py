@@ -135,9 +135,9 @@ def _check_input(args: argparse.Namespace, files: tuple[Path, ...]) -> None:
     named = [getattr(args, option, None) for option in ("true", "pred", "by", "cluster")]
     columns = [name for one in named if one is not None for name in ([one] if isinstance(one, str) else one)]
     if columns and getattr(args, "labels", None) is None and args.input in files and args.input.suffix != ".npy":
-        from cmfast.cli._label_table import check_columns
+        from cmfast.cli._label_table import check_names
 
-        check_columns(args, columns, ())
+        check_names(args, columns)
 
 
 def parse_metric_names(given: list[str]) -> list[str]:

@@ -195,7 +195,7 @@ OF_NOTHING = {
     "report": (lambda: metrics.classification_report(np.zeros((3, 3))), "the matrix is empty"),
     "report of no classes": (lambda: metrics.classification_report(np.zeros((0, 0))), "the matrix is empty"),
     "interval": (lambda: uncertainty.interval(NO_MATRICES, "mcc", n_resamples=5), "mcc: 0 intervals"),
-    "posterior": (lambda: uncertainty.posterior(NO_MATRICES, "mcc", n_resamples=5), "no draws"),
+    "posterior": (lambda: uncertainty.posterior(NO_MATRICES, "mcc", n_resamples=5), "mcc: no draws"),
     "bowker": (lambda: uncertainty.bowker(NO_MATRICES), "no groups"),
     "stuart_maxwell": (lambda: uncertainty.stuart_maxwell(NO_MATRICES), "no groups"),
     "paired": (lambda: NO_PAIRS, "no samples"),
