@@ -360,11 +360,10 @@ def test_diagnostics_of_a_geometric_matrix():
 def test_containers_explain_each_of_their_results():
     intervals = uncertainty.interval(S, ["recall", "mcc"], method="normal")
     lines = intervals.explain().splitlines()
-    assert lines[0] == f"recall: {intervals['recall'].explain().removeprefix('recall: ')}"
-    assert lines[1] == f"mcc: {intervals['mcc'].explain().removeprefix('mcc: ')}"
-    assert len(lines) == 2
+    assert lines == [intervals["recall"].explain(), intervals["mcc"].explain()]
+    assert lines[1].startswith("mcc: ")
     posteriors = uncertainty.posterior(S, ["accuracy", "mcc"], n_resamples=20)
-    assert posteriors.explain().splitlines()[1] == f"mcc: {posteriors['mcc'].explain()}"
+    assert posteriors.explain().splitlines()[1] == posteriors["mcc"].explain()
     both = agreement.compute([[0, 0], [0, 1], [1, 1]] * 9, ["fleiss_kappa", "gwet_ac1"])
     assert both.explain().splitlines()[0] == f"fleiss_kappa: {both['fleiss_kappa'].explain()}"
 
