@@ -193,19 +193,28 @@ def warn_of_one_hot(*labels: Any) -> bool:
     They may be n rows of C samples, as for retrieving one of C documents, so this is a warning and not an error. The
     first row already rules out nearly all other arrays.
     """
+    shape = _find_one_hot(labels)
+    if shape is None:
+        return False
+    n, C = shape
+    given, every = ("y_true and y_pred", "both") if len(labels) == 2 else ("labels", "all")
+    said = f"{given} have exactly one 1 in each of {n} rows, as one-hot labels have, and were counted as"
+    failures.warn_diagnostic(f"{said} {n} rows of {C} samples; for one-hot labels pass .argmax(-1) of {every}")
+    return True
+
+
+def _find_one_hot(labels: Sequence[Any]) -> tuple[int, int] | None:
+    """Return the shape of arrays that look one-hot, with exactly one 1 per row; None if one does not."""
     arrays = _get_2d_arrays(labels)
     n, C = dispatch.shape_of(arrays[0]) if arrays else (0, 0)
     if n < 2 or C < 3:
-        return False
+        return None
     for rows in (slice(0, 1), slice(None)):
         for y in arrays:
             host = adapter(y).entry(y, rows)
             if not ((host == 1).sum(-1) == 1).all() or not ((host == 0).sum(-1) == C - 1).all():
-                return False
-    given, every = ("y_true and y_pred", "both") if len(arrays) == 2 else ("labels", "all")
-    said = f"{given} have exactly one 1 in each of {n} rows, as one-hot labels have, and were counted as"
-    failures.warn_diagnostic(f"{said} {n} rows of {C} samples; for one-hot labels pass .argmax(-1) of {every}")
-    return True
+                return None
+    return n, C
 
 
 def warn_of_indicators(y_true: Any, y_pred: Any) -> None:
@@ -213,20 +222,45 @@ def warn_of_indicators(y_true: Any, y_pred: Any) -> None:
 
     Not called if the caller has given the classes. One-hot labels get their own warning.
     """
-    if warn_of_one_hot(y_true, y_pred):
+    if warn_of_one_hot(y_true, y_pred) or (shape := _find_indicators((y_true, y_pred))) is None:
         return
-    arrays = _get_2d_arrays((y_true, y_pred))
+    n, columns = shape
+    said = f"y_true and y_pred have {n} rows of {columns} that are 0 or 1, as indicators of several labels have, and"
+    cure = "metrics.multilabel takes indicators; for a batch pass n_classes=2"
+    failures.warn_diagnostic(f"{said} were counted as a batch of {n}, with {columns} samples each; {cure}")
+
+
+def warn_of_pooled_indicators(*labels: Any) -> None:
+    """Warn if 0/1 arrays look like multilabel indicators, but each of their values counts as an independent sample.
+
+    One-hot labels get their own warning where they are counted.
+    """
+    if any(len(getattr(y, "shape", ())) != 2 for y in labels) or lazy.are_lazy(*labels):
+        return
+    if any(adapter(y).takes_columns and not isinstance(y, np.ndarray) for y in labels):  # tables
+        return
+    shape = _find_indicators(labels)
+    if shape is None or _find_one_hot(labels) is not None:
+        return
+    n, columns = shape
+    given, every = ("y_true and y_pred", "both") if len(labels) == 2 else ("labels", "all")
+    said = f"{given} have {n} rows of {columns} that are 0 or 1, as indicators of several labels have, and were counted"
+    cure = "interval and compare take indicators with multilabel=True"
+    failures.warn_diagnostic(f"{said} as {n * columns} independent samples; {cure}; else pass .ravel() of {every}")
+
+
+def _find_indicators(labels: Sequence[Any]) -> tuple[int, int] | None:
+    """Return the shape of arrays that look like multilabel indicators: 0 or 1 in more rows than columns; else None."""
+    arrays = _get_2d_arrays(labels)
     n, columns = dispatch.shape_of(arrays[0]) if arrays else (0, 0)
     if not 2 <= columns <= MOST_INDICATORS or n <= columns or n < LEAST_INDICATED_SAMPLES:
-        return
+        return None
     for rows in (slice(0, 1), slice(None)):
         for y in arrays:
             host = adapter(y).entry(y, rows)
             if not ((host == 0) | (host == 1)).all():
-                return
-    said = f"y_true and y_pred have {n} rows of {columns} that are 0 or 1, as indicators of several labels have, and"
-    cure = "metrics.multilabel takes indicators; for a batch pass n_classes=2"
-    failures.warn_diagnostic(f"{said} were counted as a batch of {n}, with {columns} samples each; {cure}")
+                return None
+    return n, columns
 
 
 def warn_of_matrices(*labels: Any) -> None:

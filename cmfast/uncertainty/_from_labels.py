@@ -11,6 +11,7 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 
 from cmfast._core import axis_names, caller, frames, lazy, table_columns, validate
+from cmfast._core.labels import warn_of_pooled_indicators
 from cmfast._core.usual_options import USUAL_ARGUMENTS, describe_value
 from cmfast.confusion_counts import ConfusionCounts
 from cmfast.metrics import _plan
@@ -65,6 +66,8 @@ def accept_labels(function: Callable[..., R]) -> Callable[..., R]:
             return function(*given, **options)  # raises TypeError, as options are given by name
         elif len(given) > 2 or (len(given) == 2 and _are_labels(*given)):
             clusters = _take_clusters(options)
+            if not clusters:
+                warn_of_pooled_indicators(*given[:2])
             with _name_clusters() if clusters else nullcontext():
                 given = (_count_arrays(*given[:2], **clusters, ignore_index=ignored), *given[2:])
         elif ignored is not None:
@@ -118,7 +121,10 @@ def accept_pairs_of_labels(*, clusters: bool = False) -> Callable[[Callable[...,
                 if isinstance(given[2], str):  # two matrices and a name
                     wanted = "labels (y_true, y_a, y_b), as two matrices do not tell which samples both get wrong"
                     validate.refuse("y_b", wanted, repr(given[2]), TypeError)
-                given = (paired_counts(*given[:3], **take_clusters(options), ignore_index=ignored), *given[3:])
+                units = take_clusters(options)
+                if not units:
+                    warn_of_pooled_indicators(*given[:3])
+                given = (paired_counts(*given[:3], **units, ignore_index=ignored), *given[3:])
             elif len(given) == 2 and not isinstance(given[0], PairedCounts) and _are_labels(*given):
                 if caller.name() in USUAL_ARGUMENTS:  # tests of one table
                     validate.fail(USUAL_ARGUMENTS[caller.name()], TypeError)

@@ -204,6 +204,26 @@ def test_maps_of_0_and_1_are_no_indicators():
     assert uncertainty.paired_counts(BATCH, BATCH, BATCH).n_samples == BATCH.size
 
 
+POOLED = {
+    "interval": lambda y, p: uncertainty.interval(y, p, "accuracy", method="wilson"),
+    "posterior": lambda y, p: uncertainty.posterior(y, p, "accuracy", n_resamples=5),
+    "standard_error": lambda y, p: uncertainty.standard_error(y, p, "accuracy"),
+    "compare": lambda y, p: uncertainty.compare(y, p, 1 - p, "accuracy", n_resamples=20),
+    "mcnemar": lambda y, p: uncertainty.mcnemar(y, p, 1 - p),
+}
+
+
+@pytest.mark.parametrize("name", POOLED)
+def test_indicators_that_count_as_independent_samples_are_warned_of(name):
+    call, guess = POOLED[name], np.where(RNG.random(BATCH.shape) < 0.8, BATCH, 1 - BATCH)
+    for make in (np.asarray, torch.from_numpy):
+        with pytest.warns(cmfast.DiagnosticWarning, match=r"counted as \d+ independent samples.*multilabel=True.*ravel"):
+            call(make(BATCH), make(guess))
+    call(BATCH.ravel(), guess.ravel())
+    call(BATCH[:8], guess[:8])
+    call(1 + BATCH, 1 + guess) if name not in ("compare", "mcnemar") else None
+
+
 def test_one_hot_labels_of_two_classifiers_are_warned_of():
     one_hot, other = np.eye(C, dtype=np.int64)[IDS], np.eye(C, dtype=np.int64)[GUESS]
     for make in (np.asarray, lambda x: np.asarray(x, bool), torch.from_numpy):
