@@ -178,7 +178,7 @@ def compute(
     num_threads = validate.num_threads(num_threads)
     table = _check_weights(weights)
     given = adopt_ratings(ratings, categories, missing)
-    if validate.on_failure(on_failure) != "ignore":
+    if validate.on_failure(on_failure) != "ignore" and given.labels is None:
         warn_of_counts(given.values)
     if categories is None:
         _check_scale(wanted, weights, given)
@@ -356,6 +356,8 @@ def _check_options(names: Any, method: Any, level: Any, undefined: Any, on_failu
 def _check_weights(weights: Any) -> np.ndarray | None:
     """Validate weights; return a table of them as a host array, None for those with a name."""
     if isinstance(weights, str):
+        if weights == "quadratic":
+            validate.refuse("weights", "the name of a disagreement", "'quadratic'; squared differences are 'interval'")
         validate.choice("weights", weights, get_args(Disagreement), "a table, or ")
         return None
     adopted = dispatch.adopt_one("weights", weights)

@@ -368,7 +368,8 @@ def prediction_sets(
     method, randomised, u, rng, lam, k_reg
         As for :func:`scores`: the same as in the calibration, including the seed; `u` has one value per new row.
     groups : array of int, shape (..., n), optional
-        The group of every row, if thresholds are per group; ``numpy.arange(n)`` if there is one for each row.
+        The group of every row, if thresholds are per group; ``numpy.arange(n)`` if there is one for each row. Without
+        it, thresholds for as many rows as classes would be taken per class.
     empty : {"allow", "top1"}
         Rule for empty sets. They are valid: with U = 0 they occur for rows whose largest probability exceeds the
         threshold. "top1" puts the most probable label into them: coverage can only rise, its upper bound is lost, and
@@ -521,6 +522,8 @@ def _shape_thresholds(q: Any, rows: tuple[int, ...], n_classes: int, *, by_group
     fits = len(core) == 1 + by_group or (by_class and core[-1] == n_classes)
     broadcast = all(k in (1, m) for k, m in zip(shape, batch, strict=False))
     if not (fits and broadcast and core[0]):
-        validate.refuse("q", f"of shape {wanted}, with the batch axes {batch} of P", f"shape {shape}")
+        per_row = not by_group and len(core) == 2 and core[-1] == rows[-1]
+        cure = "; for a threshold per row pass groups=, the number of each row" if per_row else ""
+        validate.refuse("q", f"of shape {wanted}, with the batch axes {batch} of P", f"shape {shape}{cure}")
     core_shape = (core[1] if by_group else 1, n_classes if by_class else 1)
     return adapter(q).reshape(q, (*shape[: len(batch) + 1], *core_shape))

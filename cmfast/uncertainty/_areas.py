@@ -24,7 +24,7 @@ from cmfast._core import (
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import AreaMethod, Array, ArrayT, OnFailure
 from cmfast._core.lazy import accept_dask_arrays, are_lazy, dask
-from cmfast._core.usual_options import describe_unknown_option
+from cmfast._core.usual_options import describe_unknown_option, describe_value
 from cmfast.metrics._thresholds import adopt_scores, explain_bad_row
 from cmfast.uncertainty._caveats import warn_of_uneven_weights
 from cmfast.uncertainty._from_labels import gather_named_arrays
@@ -209,7 +209,7 @@ def accept_scores(
             if not isinstance(names, str) or names not in SCORES:
                 for option, use in (("max_fpr", repr(AREA)), ("sample_weight", "areas of scores")):
                     if options.get(option) is not None:
-                        validate.refuse(option, f"left out but for {use}", validate.format_value(options[option]))
+                        validate.refuse(option, f"left out but for {use}", describe_value(options[option]))
                 return function(*given, **options)
             if len(given) != len(sides) + 1:
                 wanted = f"a metric of counts; {names!r} needs labels and scores, {len(sides)} arrays in all"

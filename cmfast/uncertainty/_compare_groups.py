@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, get_args, overl
 
 import numpy as np
 
-from cmfast._core import dispatch, failures, lazy, validate
+from cmfast._core import axis_names, dispatch, failures, lazy, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, Ignored, Label, OnFailure, Undefined
 from cmfast._core.lazy import accept_delayed
@@ -344,9 +344,18 @@ def compare_groups(
         rates = tuple(dict.fromkeys(rate for name in some for rate in CRITERIA.get(name, (name,))))
         measured = _measure(M, rates, own, report=k == 0)
         found |= {name: _compare(name, measured, own, place, labels, classes, shape[:-3]) for name in some}
+    if "class" in axes:
+        found = {name: _name_positive(one, classes[positive]) for name, one in found.items()}
     if isinstance(names, str) and names not in GROUPS:
         return found[wanted[0]]
     return GroupComparisonsByMetric({name: found[name] for name in wanted})
+
+
+def _name_positive(found: GroupComparison, label: Any) -> GroupComparison:
+    """Return a comparison by a metric of the positive class with the label of this class, unless that is 1."""
+    if not (found.name in (*CRITERIA, SELECTED) or _plan.is_binary((found.name,))) or label in (1, "1"):
+        return found
+    return axis_names.name_axes(found, {}, "", {"positive": label})
 
 
 def _split_units(

@@ -5,7 +5,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from cmfast._core import plotting, result_repr, validate
+from cmfast._core import axis_names, plotting, result_repr, validate
 from cmfast._core.libraries import load_pandas
 from cmfast._core.markup import escape_prose
 from cmfast._core.usual_options import explain_options_of_methods
@@ -112,14 +112,19 @@ class GroupComparison(NamedTuple):
     method: str
     axes: dict[str, tuple[Any, ...]]
 
+    def _name_metric(self, name: Callable[[object], str] = str) -> str:
+        """Return the name of the metric, with the label of the positive class if it is not 1."""
+        positive = axis_names.get_settings(self).get("positive")
+        return self.name if positive is None else f"{self.name} (positive: {name(positive)})"
+
     def _parts(self) -> dict[str, str]:
         """Return the parts that the repr shows, by name."""
         n = len(self.axes["group"])
         if np.ndim(self.difference):
             text = f"{np.size(self.difference):,} comparisons of {n} groups"
-            return {self.name: text, "p": result_repr.format_largest(self.p_value)}
+            return {self._name_metric(): text, "p": result_repr.format_largest(self.p_value)}
         ends = f"{self.difference:.4f} [{self.difference_low:.4f}, {self.difference_high:.4f}]"
-        return {self.name: f"of {n} group{'s' * (n != 1)} differs by {ends}, p {self.p_value:.3g}"}
+        return {self._name_metric(): f"of {n} group{'s' * (n != 1)} differs by {ends}, p {self.p_value:.3g}"}
 
     def verdict(self, index: Any = ()) -> str:
         """Return whether two groups differ significantly (p of at most ``1 - confidence_level``).
@@ -157,7 +162,8 @@ class GroupComparison(NamedTuple):
         fields = ("difference", "difference_low", "difference_high", "ratio")
         value, low, high, ratio = (float(np.asarray(getattr(self, field))[at]) for field in fields)
         ends = f"{100 * self.confidence_level:g} % interval {low:.4f} to {high:.4f}"
-        text = f"{self.name}{where}: lowest in {lowest}, highest in {highest}; the difference is {value:.4f}, {ends}"
+        text = f"{self._name_metric(name)}{where}: lowest in {lowest}, highest in {highest}"
+        text += f"; the difference is {value:.4f}, {ends}"
         share = "" if np.isnan(ratio) else f", the ratio {ratio:.3f}"
         unknown = np.isnan(np.moveaxis(np.asarray(self.low), -len(self.axes), 0))
         missing = np.count_nonzero(unknown.any(tuple(range(1, unknown.ndim))))

@@ -217,7 +217,9 @@ POOLED = {
 def test_indicators_that_count_as_independent_samples_are_warned_of(name):
     call, guess = POOLED[name], np.where(RNG.random(BATCH.shape) < 0.8, BATCH, 1 - BATCH)
     for make in (np.asarray, torch.from_numpy):
-        with pytest.warns(cmfast.DiagnosticWarning, match=r"counted as \d+ independent samples.*multilabel=True.*ravel"):
+        with pytest.warns(
+            cmfast.DiagnosticWarning, match=r"counted as \d+ independent samples.*multilabel=True.*ravel"
+        ):
             call(make(BATCH), make(guess))
     call(BATCH.ravel(), guess.ravel())
     call(BATCH[:8], guess[:8])

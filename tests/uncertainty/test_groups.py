@@ -571,3 +571,19 @@ def test_a_group_that_is_left_out_is_in_no_sum(value, method):
     assert found.overall == alone.overall
     np.testing.assert_array_equal(found.pair_difference, [*alone.pair_difference, np.nan])
     np.testing.assert_allclose(found.pair_low, [*alone.pair_low, np.nan], rtol=1e-12)
+
+
+def test_results_name_a_positive_class_that_is_not_1():
+    rng = np.random.default_rng(3)
+    site = rng.choice(["a", "b"], 200)
+    y, guess = (rng.choice(["approved", "denied"], 200) for _ in range(2))
+    found = uncertainty.compare_groups(y, guess, site, ["selection_rate", "recall_binary", "accuracy"])
+    assert found["selection_rate"].explain().startswith("selection_rate (positive: denied): lowest in")
+    assert "recall_binary (positive: denied)" in repr(found["recall_binary"])
+    assert "positive" not in found["accuracy"].explain()
+    chosen = uncertainty.compare_groups(y, guess, site, "demographic_parity", pos_label="approved")
+    assert chosen.explain().startswith("demographic_parity (positive: approved): ")
+    approved = [np.mean(guess[site == name] == "approved") for name in ("a", "b")]
+    np.testing.assert_allclose(chosen.estimate, approved)
+    ones = uncertainty.compare_groups((y == "denied") * 1, (guess == "denied") * 1, site, "selection_rate")
+    assert "positive" not in ones.explain()
