@@ -45,7 +45,7 @@ def check_columns(args: argparse.Namespace, labels: Sequence[str], others: Seque
 
 
 def check_names(args: argparse.Namespace, columns: Sequence[str]) -> None:
-    """Raise FileError if the table lacks one of the columns, whatever they are for."""
+    """Raise FileError if the table lacks one of the columns, for any purpose."""
     names = tables.read_column_names(args.input, tuple(columns), header=getattr(args, "header", None))
     for column in columns:
         parse_column(args.input, names, column)
