@@ -212,7 +212,8 @@ def suggest_names(name: str) -> list[str]:
         base, average = low, ""
     suffix = f"_{average}" if average else ""
     number = base.removeprefix("fbeta").removeprefix("f_").removeprefix("f")
-    for meant in (base, FOREIGN_NAMES.get(base, ""), f"fbeta_{number}"):
+    bare = base.replace("-", "_").removesuffix("score").removesuffix("_")  # precision_score, f1score
+    for meant in (base, FOREIGN_NAMES.get(base, ""), bare, FOREIGN_NAMES.get(bare, ""), f"fbeta_{number}"):
         if find_form(meant + suffix) is not None:
             return [meant + suffix]
     return get_close_matches(low, (*FORMS, "fbeta_2", "fbeta_0.5"), 3, 0.6)

@@ -193,6 +193,10 @@ def adopt_scores(
     if models:
         if len(shapes[name]) < 2:
             validate.refuse(name, "of shape (..., K, n), a row for each model", f"shape {shapes[name]}")
+        n = shapes["y_true"][-1:]
+        if shapes[name][-1:] != n == shapes[name][-2:-1] and len(shapes["y_true"]) == 1:
+            came = f"shape {shapes[name]}; transpose it, as rows are models"
+            validate.refuse(name, f"of shape (K, {n[0]}), a row for each model", came)
         shapes[f"{name} without its models"] = (*shapes[name][:-2], shapes.pop(name)[-1])
     weights = {} if weight is None else {"sample_weight": dispatch.shape_of(weight)}
     if not validate.one_shape(**shapes, **weights):

@@ -491,3 +491,10 @@ def test_ratings_come_from_any_table(kind, text):
     want = agreement.compute(host, "fleiss_kappa")
     for one, other in zip(agreement.compute(table, "fleiss_kappa"), want, strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+def test_text_ratings_are_no_counts_of_raters():
+    found = agreement.compute([["a", "c"], ["b", "b"]] * 10, "fleiss_kappa")
+    assert found.n_items == 20
+    with pytest.raises(ValueError, match="got 'quadratic'; squared differences are 'interval'"):
+        agreement.compute([[0, 1], [1, 1]] * 10, "conger_kappa", weights="quadratic")

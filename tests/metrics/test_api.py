@@ -259,6 +259,10 @@ def test_tensors_give_tensors():
             "must be metrics, got 'f1_marco'; did you mean 'f1_macro'",
         ),
         (lambda: metrics.compute([[1]], ["mcc", "Kapa"]), ValueError, "did you mean 'kappa'"),
+        (lambda: metrics.compute([[1]], "f1score"), ValueError, "did you mean 'f1'"),
+        (lambda: metrics.compute([[1]], "f1-score"), ValueError, "did you mean 'f1'"),
+        (lambda: metrics.compute([[1]], "precision_score"), ValueError, "did you mean 'precision'"),
+        (lambda: metrics.compute([[1]], "cohen_kappa_score"), ValueError, "did you mean 'kappa'"),
         (
             lambda: metrics.compute([[1]], ["scalars", "per_class"]),
             ValueError,

@@ -224,6 +224,12 @@ REFUSED = {
     "permutation": (lambda: uncertainty.compare(Y, S, S, "roc_auc", test="permutation"), "test must be 'interval'"),
     "other batch": (lambda: uncertainty.compare([Y], [S], [S] * 2, "roc_auc"), r"y_true: \(1, 4\), y_b: \(2, 4\)"),
     "no models": (lambda: uncertainty.auc_covariance(Y, S), r"y_score must be of shape \(..., K, n\)"),
+    "columns are models": (
+        lambda: uncertainty.auc_covariance(Y, [[0.5, 0.25]] * 4),
+        r"of shape \(K, 4\), a row for each model, got shape \(4, 2\); transpose it",
+    ),
+    "groups": (lambda: uncertainty.compare_groups(Y, S, Y, "roc_auc"), "areas of scores are not compared between"),
+    "weights": (lambda: uncertainty.interval(Y, Y, "mcc", sample_weight=np.ones(4)), r"got ndarray of shape \(4,\)$"),
     "other shape": (
         lambda: uncertainty.auc_covariance(Y[:3], [S]),
         r"y_true: \(3,\), y_score without its models: \(4,\)",
