@@ -9,6 +9,7 @@ tensor([[0.6667, 0.3333],
         [0.3333, 0.6667]], dtype=torch.float64)
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -84,7 +85,9 @@ class BiNormalize(torch.nn.Module):  # type: ignore[misc]  # torch is untyped fo
         return ", ".join(f"{name}={value!r}" for name, value in self.options.items())
 
 
-def soft_confusion_matrix(probabilities: Any, y: Any, /, *, from_logits: bool = False) -> Any:
+def soft_confusion_matrix(
+    probabilities: Any, y: Any, /, *, from_logits: bool = False, ignore_index: int | Sequence[int] | None = None
+) -> Any:
     """Return the expected confusion matrix of probabilities: row i sums the rows of the samples of class i.
 
     Parameters
@@ -95,6 +98,8 @@ def soft_confusion_matrix(probabilities: Any, y: Any, /, *, from_logits: bool = 
         True classes, 0 to C - 1.
     from_logits : bool
         Apply the softmax to every row first, in float32 or higher precision.
+    ignore_index : int or sequence of int, optional
+        Samples of these true classes are left out, as by ``torch.nn.CrossEntropyLoss``; they need not be classes.
 
     Returns
     -------
@@ -137,6 +142,7 @@ def soft_confusion_matrix(probabilities: Any, y: Any, /, *, from_logits: bool = 
         msg = f"probabilities and y must have shapes (n, C) and (n,), got {shapes}"
         raise ValueError(caller.prefix_name(msg))
     validate.flag("from_logits", from_logits)
+    ignored = _validate_ignored(ignore_index)
     if not probabilities.is_floating_point():
         validate.refuse("probabilities", "of floats", f"dtype {probabilities.dtype}", TypeError)
     y, C = y.long(), probabilities.shape[1]
@@ -148,10 +154,24 @@ def soft_confusion_matrix(probabilities: Any, y: Any, /, *, from_logits: bool = 
     if from_logits:
         with torch.autocast(probabilities.device.type, enabled=False):
             probabilities = probabilities.softmax(1)
+    if ignored:  # rows of certain predictions of class 0, which the matrix then leaves out
+        kept = ~torch.isin(y, torch.tensor(ignored, device=y.device))
+        y, certain = y * kept, torch.nn.functional.one_hot(y * 0, C).to(probabilities.dtype)
+        probabilities = torch.where(kept[:, None], probabilities, certain)
     _check_rows(probabilities.detach(), y, C, tolerance)
     truth = torch.nn.functional.one_hot(y, C).to(probabilities.dtype)
+    if ignored:
+        truth = truth * kept[:, None]
     with torch.autocast(probabilities.device.type, enabled=False):
         return truth.T @ probabilities
+
+
+def _validate_ignored(ignore_index: Any) -> list[int]:
+    """Validate the option `ignore_index`; return its integers as a list."""
+    if ignore_index is None:
+        return []
+    given = list(ignore_index) if isinstance(ignore_index, list | tuple | range | np.ndarray) else [ignore_index]
+    return [validate.count("ignore_index", each, least=-(2**63)) for each in given]
 
 
 def _check_rows(rows: Any, y: Any, C: int, tolerance: float) -> None:
@@ -183,6 +203,8 @@ class MetricLoss(torch.nn.Module):  # type: ignore[misc]
     from_logits : bool
         Apply the softmax to every row first. Without it, rows that do not sum to 1 raise, as in
         :func:`soft_confusion_matrix`, with one synchronisation of the device.
+    ignore_index : int or sequence of int, optional
+        Samples of these true classes are left out.
 
     Raises
     ------
@@ -207,10 +229,13 @@ class MetricLoss(torch.nn.Module):  # type: ignore[misc]
     [-1.0, -1.0, -1.0, 1.0]
     """
 
-    def __init__(self, name: str, *, from_logits: bool = False) -> None:
+    def __init__(
+        self, name: str, *, from_logits: bool = False, ignore_index: int | Sequence[int] | None = None
+    ) -> None:
         super().__init__()
         validate.flag("from_logits", from_logits)
-        self.from_logits = from_logits
+        _validate_ignored(ignore_index)
+        self.from_logits, self.ignore_index = from_logits, ignore_index
         form = find_form(str(name))
         right = np.eye(len(form.weights) if form and form.weights else 2)
         tables = right, np.roll(right, 1, axis=1)
@@ -225,9 +250,10 @@ class MetricLoss(torch.nn.Module):  # type: ignore[misc]
 
     def forward(self, probabilities: Any, y: Any) -> Any:
         """Return the loss of probabilities or logits, shape (n, C), for true classes, shape (n,)."""
-        M = soft_confusion_matrix(probabilities, y, from_logits=self.from_logits)
+        M = soft_confusion_matrix(probabilities, y, from_logits=self.from_logits, ignore_index=self.ignore_index)
         return self.sign * metrics.compute(M, self.name)  # type: ignore[call-overload]
 
     def extra_repr(self) -> str:
         """Return the metric's name, for the printed loss."""
-        return repr(self.name) + (", from_logits=True" if self.from_logits else "")
+        logits = ", from_logits=True" if self.from_logits else ""
+        return repr(self.name) + logits + ("" if self.ignore_index is None else f", ignore_index={self.ignore_index}")

@@ -126,3 +126,29 @@ def test_a_step_of_training_lowers_the_loss():
     before = loss(P.softmax(1), y)
     (grad,) = torch.autograd.grad(before, P)
     assert loss((P - grad).softmax(1), y) < before
+
+
+@pytest.mark.parametrize("ignored", [255, [255, 0], (2,), []])
+def test_ignored_samples_are_left_out_of_soft_matrices_and_losses(ignored):
+    y = torch.tensor([0, 255, 2, 1, 255, 1, 2], dtype=torch.uint8) if ignored not in ([], (2,)) else torch.arange(7) % 3
+    P = logits(7, 3)
+    left_out = torch.isin(y.long(), torch.tensor([ignored] if isinstance(ignored, int) else list(ignored)).long())
+    with torch.no_grad():
+        P[left_out] = float("nan")  # as of padded pixels: nothing of it may reach the matrix
+    M = nn.soft_confusion_matrix(P, y, from_logits=True, ignore_index=ignored)
+    rest = nn.soft_confusion_matrix(P.detach()[~left_out], y[~left_out].long(), from_logits=True)
+    torch.testing.assert_close(M.detach(), rest, rtol=1e-14, atol=0.0)
+    loss = nn.MetricLoss("accuracy", from_logits=True, ignore_index=ignored)
+    torch.testing.assert_close(
+        loss(P, y).detach(), nn.MetricLoss("accuracy")(P.detach()[~left_out].softmax(1), y[~left_out])
+    )
+    loss(P, y).backward()
+    assert P.grad[~left_out].isfinite().all()
+
+
+def test_what_may_be_ignored():
+    with pytest.raises(TypeError, match="ignore_index must be an integer, got str"):
+        nn.soft_confusion_matrix(logits(2, 2), torch.tensor([0, 1]), from_logits=True, ignore_index="cat")
+    with pytest.raises(ValueError, match="y must be from 0 to 1"):
+        nn.soft_confusion_matrix(logits(2, 2), torch.tensor([0, 255]), from_logits=True, ignore_index=0)
+    assert repr(nn.MetricLoss("mcc", ignore_index=255)) == "MetricLoss('mcc', ignore_index=255)"
