@@ -194,7 +194,7 @@ def adopt_scores(
         if len(shapes[name]) < 2:
             validate.refuse(name, "of shape (..., K, n), a row for each model", f"shape {shapes[name]}")
         n = shapes["y_true"][-1:]
-        if shapes[name][-1:] != n == shapes[name][-2:-1] and len(shapes["y_true"]) == 1:
+        if len(shapes["y_true"]) == 1 and len(shapes[name]) == 2 and shapes[name][1:] != n == shapes[name][:1]:
             came = f"shape {shapes[name]}; transpose it, as rows are models"
             validate.refuse(name, f"of shape (K, {n[0]}), a row for each model", came)
         shapes[f"{name} without its models"] = (*shapes[name][:-2], shapes.pop(name)[-1])
