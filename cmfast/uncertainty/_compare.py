@@ -224,7 +224,8 @@ def compare(
     DiagnosticWarning
         No samples at all; fewer than twelve clusters, for which intervals are too narrow; the classifiers differ in so
         few samples or clusters that p cannot be ``1 - confidence_level``; a metric of ordered classes is requested for
-        more than two text classes without a declared order; areas with uneven weights, as for :func:`auc_covariance`.
+        more than two text classes without a declared order; areas with uneven weights, as for :func:`auc_covariance`;
+        labels of shape (n, L) that are 0 or 1, as of `multilabel`, without this option.
 
     Notes
     -----

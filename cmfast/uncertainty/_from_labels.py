@@ -282,7 +282,8 @@ def take_group_columns(
 ) -> tuple[Any, ...]:
     """Return the arguments of a function of matrices of groups, with labels and groups counted, if these are given."""
     names = given[3] if len(given) > 3 else options.get("names")
-    if isinstance(names, str) and names.lower() in OF_SCORES and ("auc" in names or "average_precision" in names):
+    low = names.lower() if isinstance(names, str) else ""
+    if low in OF_SCORES and ("auc" in low or "average_precision" in low):
         cure = "areas of scores are not compared between groups; interval gives that of each group's samples"
         validate.refuse("names", "metrics of counts", f"{validate.format_value(names)}; {cure}")
     found = _find_columns(given, options, sides)

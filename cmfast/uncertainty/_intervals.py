@@ -184,7 +184,7 @@ def interval(
         with similar recalls; replicates that are not centred on the estimate, as for an average over many small
         classes. The message names a better method. With clusters: only fewer than twelve clusters. For areas: a
         standard error of 0; uneven weights, as for :func:`auc_covariance`. A matrix without samples. Never if
-        `on_failure` is "ignore".
+        `on_failure` is "ignore". And labels of shape (n, L) that are 0 or 1, as of `multilabel`, without this option.
 
     Notes
     -----
