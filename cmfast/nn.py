@@ -154,13 +154,14 @@ def soft_confusion_matrix(
     if from_logits:
         with torch.autocast(probabilities.device.type, enabled=False):
             probabilities = probabilities.softmax(1)
+    kept = None
     if ignored:  # rows of certain predictions of class 0, which the matrix then leaves out
         kept = ~torch.isin(y, torch.tensor(ignored, device=y.device))
         y, certain = y * kept, torch.nn.functional.one_hot(y * 0, C).to(probabilities.dtype)
         probabilities = torch.where(kept[:, None], probabilities, certain)
     _check_rows(probabilities.detach(), y, C, tolerance)
     truth = torch.nn.functional.one_hot(y, C).to(probabilities.dtype)
-    if ignored:
+    if kept is not None:
         truth = truth * kept[:, None]
     with torch.autocast(probabilities.device.type, enabled=False):
         return truth.T @ probabilities
