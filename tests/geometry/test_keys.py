@@ -57,7 +57,7 @@ def test_buckets_split_the_points():
     def fill(start, stop, out):
         out[:] = keys[start:stop]
 
-    table, shift = _sample_sort._choose_buckets(fill, len(keys), 2**50)
+    table, shift = _sample_sort._choose_buckets(fill, len(keys), 2**50, None)
     sizes = np.bincount(table[keys >> shift])
     assert len(sizes) > 4
     assert sizes.max() < 2 * len(keys) / len(sizes)

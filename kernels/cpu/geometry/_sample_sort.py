@@ -16,8 +16,9 @@ from cmfast.kernels.cpu.geometry import _radix_sort, _run_length
 PARTITION_ROWS = 1 << 16  # rows partitioned at a time: their keys stay in the level-2 cache
 BUCKET = 1 << 15  # points per bucket, about: it is sorted in cache
 MOST_BUCKETS = 1 << 10
-RUN = 1 << 7  # consecutive points sampled together to choose the buckets: cheap to read
-RUNS_PER_BUCKET = 1
+RUNS = 1 << 7  # places at which points are sampled to choose the buckets
+RUN = 1 << 7  # least consecutive points sampled at a place: cheap to read
+POINTS_PER_BUCKET = 1 << 7  # points sampled, about
 ENTRIES = 16  # bits of the table that maps key prefixes to buckets
 LEAST_PARTITIONED_POINTS = 1 << 17  # with fewer points one sort of everything is faster
 SECONDS_PER_POINT = 2e-8
@@ -52,17 +53,22 @@ def _collect(partitioned, ends, bucket, rows, out):
             total += 1
 
 
-def _choose_buckets(fill, n, limit):
+def _choose_buckets(fill, n, limit, num_threads):
     """Return ``(table, shift)``, from a sample of the keys: the bucket of a key is ``table[key >> shift]``."""
     n_buckets = min(max(n // BUCKET, 2), MOST_BUCKETS)
     shift = max((limit - 1).bit_length() - ENTRIES, 0)
     size = ((limit - 1) >> shift) + 1
     # Runs spread over all points: files are often sorted by class.
-    length = min(RUN, n)
-    starts = np.linspace(0, n - length, min(max(RUNS_PER_BUCKET * n_buckets, RUN), n // length)).astype(np.int64)
+    length = min(max(RUN, POINTS_PER_BUCKET * n_buckets // RUNS), n)
+    starts = np.linspace(0, n - length, min(RUNS, n // length)).astype(np.int64).tolist()
     sample = np.empty((len(starts), length), np.int64)
-    for row, start in zip(sample, starts.tolist(), strict=True):
-        fill(start, start + length, row)
+
+    def work(i, *_):
+        """Compute the keys of one run."""
+        fill(starts[i], starts[i] + length, sample[i])
+
+    one_each = list(pairwise(range(len(starts) + 1)))
+    pool.run_pieces(work, one_each, seconds=sample.size * SECONDS_PER_POINT, num_threads=num_threads)
     prefixes = np.minimum(sample.reshape(-1) >> shift, size - 1)
     below = np.cumsum(np.bincount(prefixes, minlength=size)) - 1
     return (np.maximum(below, 0) * n_buckets // sample.size).astype(np.uint16), shift
@@ -131,7 +137,7 @@ def _bucket_bounds(ends):
 
 def _partition_blocks(fill, n, limit, num_threads, progress):
     """Return the keys of all points, ordered by bucket within each block, and the bucket ends of each block."""
-    table, shift = _choose_buckets(fill, n, limit)
+    table, shift = _choose_buckets(fill, n, limit, num_threads)
     bounds = [(start, min(start + PARTITION_ROWS, n)) for start in range(0, n, PARTITION_ROWS)]
     partitioned = np.empty(n, np.int64)
     ends = np.empty((len(bounds), int(table[-1]) + 1), np.int64)
