@@ -15,7 +15,6 @@ from cmfast.kernels.shared.geometry_keys import (
     MOST_INDEX,
     NAMED_POSITIONS,
     KeyLayout,
-    bits_of,
     find_table_type,
     fits,
     merge_layouts,
@@ -226,35 +225,39 @@ class Keyed:
     def runs(self):
         """Return ``(keys, counts, layout)``: the distinct keys, sorted, and the number of points of each."""
         if self._fits:
-            return *self._apply_sorter(self.points, _sample_sort.sort_and_count), self._layout
+            found = _sample_sort.sort_and_count(
+                self._key_function(), len(self.points.X), self._limit(), self._num_threads, self._progress
+            )
+            return *found, self._layout
         keys, layout = self.all()
         keys.sort()
         return *_run_length.encode_runs(keys, self._num_threads), layout
 
-    def _apply_sorter(self, points, how, *options):
-        """Call a sorting function of ``_sample_sort`` with the key function of the points."""
-        fill = make_key_function(points, self._layout, self.every)
-        limit = max(volume(self._layout.extent) << points.bits, 1)
-        return how(fill, len(points.X), limit, *options, self._num_threads, self._progress)
+    def can_sum(self):
+        """Return whether :meth:`sums` applies: many points, and keys that fit."""
+        return self._fits and len(self.points.X) >= _sample_sort.LEAST_PARTITIONED_POINTS
+
+    def sums(self, weights):
+        """Return ``(keys, sums, number, layout)``, the first three as ``_sample_sort.sort_and_sum``."""
+        fill, limit = self._key_function(), self._limit()
+        return *_sample_sort.sort_and_sum(fill, weights, limit, self._num_threads, self._progress), self._layout
+
+    def _key_function(self):
+        """Return the function that computes the keys of a range of points."""
+        return make_key_function(self.points, self._layout, self.every)
+
+    def _limit(self):
+        """Return a number that all keys are below, except those of points without a cell."""
+        return max(volume(self._layout.extent) << self.points.bits, 1)
 
     def sorted(self):
         """Return ``(keys, order, layout)``: sorted keys of the points that have a cell, and the points' indices."""
-        *_, tags, bits = self.points
-        below = bits_of(len(self.points.X))
-        if fits(self._layout.extent, bits + below):
-            # With the point's index in the low bits, one sort of integers gives keys and order.
-            def tag_with_index(start, stop):
-                """Return the tags with the points' indices in the low bits."""
-                return (tags(start, stop) << below) | np.arange(start, stop)
-
-            points = self.points._replace(tags=tag_with_index, bits=bits + below)
-            keys, order = self._apply_sorter(points, _sample_sort.sort_keys, below)
-            there = slice(None if self.every else int(np.searchsorted(keys, DROPPED >> below)))
-            return keys[there], order[there], self._layout
         keys, layout = self.all()
-        order = np.argsort(keys)
-        order = order if self.every else order[: np.count_nonzero(keys != DROPPED)]
-        return keys[order], order, layout
+        if self.every:
+            return *_sample_sort.sort_with_order(keys), layout
+        there = np.flatnonzero(keys != DROPPED)
+        keys, order = _sample_sort.sort_with_order(keys[there])
+        return keys, there[order], layout
 
     def first_without_cell(self):
         """Return the indices of the first points that have no cell, as many as a message names."""

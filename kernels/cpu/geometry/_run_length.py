@@ -64,10 +64,13 @@ def encode_runs(keys, num_threads=None):
     return keys, counts
 
 
-def concatenate_runs(parts, num_threads=None):
-    """Concatenate runs in parts to ``(keys, counts)``, removing each part from the list to free memory."""
+def concatenate_runs(parts, num_threads=None, dtype=np.int64):
+    """Concatenate runs in parts to ``(keys, counts)``, removing each part from the list to free memory.
+
+    Counts get the type `dtype`; they may be sums.
+    """
     places = list(pairwise([0, *np.cumsum([len(keys) for keys, _ in parts]).tolist()]))
-    keys, counts = np.empty(places[-1][1], np.int64), np.empty(places[-1][1], np.int64)
+    keys, counts = np.empty(places[-1][1], np.int64), np.empty(places[-1][1], dtype)
 
     def work(_, first, last):
         """Copy some parts."""

@@ -5,13 +5,14 @@ chooses them of about equal size. One huge cell makes one huge bucket, which is 
 """
 
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.geometry import _radix_sort, _run_length
+from cmfast.kernels.cpu.geometry import _radix_sort, _run_length, _segmented_sums
+from cmfast.kernels.shared.geometry_keys import DROPPED, bits_of
 
 PARTITION_ROWS = 1 << 16  # rows partitioned at a time: their keys stay in the level-2 cache
 BUCKET = 1 << 15  # points per bucket, about: it is sorted in cache
@@ -20,13 +21,17 @@ RUNS = 1 << 7  # places at which points are sampled to choose the buckets
 RUN = 1 << 7  # least consecutive points sampled at a place: cheap to read
 POINTS_PER_BUCKET = 1 << 7  # points sampled, about
 ENTRIES = 16  # bits of the table that maps key prefixes to buckets
+MOST_KEY_BITS = 62  # of a key with the place of its point in the low bits, so that it is not negative
 LEAST_PARTITIONED_POINTS = 1 << 17  # with fewer points one sort of everything is faster
 SECONDS_PER_POINT = 2e-8
 
 
 @jit()
-def _partition(keys, table, shift, out, ends):
-    """Partition `keys` by bucket into `out` (counting sort), and write where each bucket ends."""
+def _partition(keys, weights, table, shift, out, out_weights, ends):
+    """Partition `keys` by bucket into `out` (counting sort), and write where each bucket ends.
+
+    `weights`, if not None, go to the same places of `out_weights`.
+    """
     ends[:] = 0
     for i in range(keys.shape[0]):
         ends[table[min(keys[i] >> shift, table.shape[0] - 1)]] += 1
@@ -39,18 +44,42 @@ def _partition(keys, table, shift, out, ends):
         key = keys[i]
         b = table[min(key >> shift, table.shape[0] - 1)]
         out[ends[b]] = key
+        if weights is not None:
+            out_weights[ends[b]] = weights[i]
         ends[b] += 1
 
 
 @jit()
-def _collect(partitioned, ends, bucket, rows, out):
-    """Concatenate one bucket from all blocks into `out`."""
+def _collect(partitioned, weights, ends, bucket, rows, out, out_weights):
+    """Concatenate one bucket from all blocks into `out`, its `weights` (None: none) into `out_weights`."""
     total = 0
     for block in range(ends.shape[0]):
         first = ends[block, bucket - 1] if bucket else 0
         for i in range(block * rows + first, block * rows + ends[block, bucket]):
             out[total] = partitioned[i]
+            if weights is not None:
+                out_weights[total] = weights[i]
             total += 1
+
+
+@jit()
+def _gather_runs(keys, order, weights, out_weights, starts):
+    """Keep the distinct ones of sorted `keys` in place; return their number.
+
+    Write the weights in the `order` of the keys, and where each run starts, at last where all end.
+    """
+    runs = 0
+    last = ~keys[0] if keys.shape[0] else 0
+    for i in range(keys.shape[0]):
+        key = keys[i]
+        out_weights[i] = weights[order[i]]
+        if key != last:
+            keys[runs] = key
+            starts[runs] = i
+            runs += 1
+            last = key
+    starts[runs] = keys.shape[0]
+    return runs
 
 
 def _choose_buckets(fill, n, limit, num_threads):
@@ -103,30 +132,27 @@ def sort_and_count(fill, n, limit, num_threads=None, progress=None):
     )
 
 
-def sort_keys(fill, n, limit, below, num_threads=None, progress=None):
-    """Return ``(keys, rest)``: the keys of `fill`, sorted, without their lowest `below` bits, and those bits."""
-    rest = np.empty(n, np.int64)
+def sort_with_order(keys):
+    """Return ``(sorted keys, order)`` of nonnegative keys; the order of equal keys may be any."""
+    bits, low = bits_of(len(keys)), keys.min(initial=DROPPED)
+    if bits + (int(keys.max(initial=0)) - int(low)).bit_length() > MOST_KEY_BITS:
+        order = np.argsort(keys)
+        return keys[order], order
+    packed = ((keys - low) << bits) | np.arange(len(keys))
+    _radix_sort.sort(packed)
+    return (packed >> bits) + low, packed & ((1 << bits) - 1)
 
-    def sort_and_separate(found, rest):
-        """Sort combined keys in place, and move their low bits to `rest`."""
-        found.sort()
-        np.bitwise_and(found, (1 << below) - 1, out=rest)
-        np.right_shift(found, below, out=found)
 
-    if n < LEAST_PARTITIONED_POINTS:
-        found = compute_keys(fill, n, num_threads, progress)
-        sort_and_separate(found, rest)
-        return found, rest
-    partitioned, ends = _partition_blocks(fill, n, limit, num_threads, progress)
-    found = np.empty(n, np.int64)
+def sort_and_sum(fill, weights, limit, num_threads=None, progress=None):
+    """Return ``(keys, sums, number)`` of weighted points whose keys below `limit` are computed by ``fill``.
 
-    def work(bucket, start, stop):
-        """Collect, sort and split one bucket."""
-        _collect(partitioned, ends, bucket, PARTITION_ROWS, found[start:stop])
-        sort_and_separate(found[start:stop], rest[start:stop])
-
-    pool.run_pieces(work, _bucket_bounds(ends), seconds=n * SECONDS_PER_POINT, num_threads=num_threads)
-    return found, rest
+    These are the distinct sorted keys, the sums of their weights and the number of points summed. Points with the key
+    ``DROPPED`` are left out. Sums are int64 for integers, whose sums must fit, else exact sums rounded once to float64.
+    """
+    weights = weights.astype(np.float64 if weights.dtype.kind == "f" else np.int64, copy=False)
+    points = _partition_blocks(fill, len(weights), limit, num_threads, progress, weights)
+    parts, number = _sum_buckets(points, int(np.frexp(points.largest.max())[1]), num_threads)
+    return *_run_length.concatenate_runs(parts, num_threads, weights.dtype), number
 
 
 def _bucket_bounds(ends):
@@ -135,38 +161,88 @@ def _bucket_bounds(ends):
     return list(pairwise([0, *np.cumsum(sizes).tolist()]))
 
 
-def _partition_blocks(fill, n, limit, num_threads, progress):
-    """Return the keys of all points, ordered by bucket within each block, and the bucket ends of each block."""
+class _Partitioned(NamedTuple):
+    """Points ordered by bucket within each block.
+
+    Attributes
+    ----------
+    keys : array of int64
+        Keys of the points.
+    weights : array or None
+        Their weights, in the same order.
+    ends : array (n_blocks, n_buckets) of int64
+        Where each bucket ends in each block.
+    largest : array (n_blocks,) of float64
+        Largest finite magnitude of a float weight in each block, of points that have a cell.
+    """
+
+    keys: np.ndarray
+    weights: np.ndarray | None
+    ends: np.ndarray
+    largest: np.ndarray
+
+
+def _partition_blocks(fill, n, limit, num_threads, progress, weights=None):
+    """Return the keys of all points, and their weights if given, ordered by bucket within each block."""
     table, shift = _choose_buckets(fill, n, limit, num_threads)
     bounds = [(start, min(start + PARTITION_ROWS, n)) for start in range(0, n, PARTITION_ROWS)]
-    partitioned = np.empty(n, np.int64)
     ends = np.empty((len(bounds), int(table[-1]) + 1), np.int64)
+    out = None if weights is None else np.empty(n, weights.dtype)
+    points = _Partitioned(np.empty(n, np.int64), out, ends, np.zeros(len(bounds)))
 
     def work(block, start, stop):
         """Compute and partition the keys of one block."""
         found = np.empty(stop - start, np.int64)
         fill(start, stop, found)
-        _partition(found, table, shift, partitioned[start:stop], ends[block])
+        some = to = None
+        if weights is not None:
+            some, to = np.ascontiguousarray(weights[start:stop]), out[start:stop]
+            if some.dtype.kind == "f":
+                inside = some if found.max() != DROPPED else some[found != DROPPED]
+                points.largest[block] = _segmented_sums.find_largest(inside)
+        _partition(found, some, table, shift, points.keys[start:stop], to, ends[block])
 
     seconds = n * SECONDS_PER_POINT
     pool.run_pieces(work, bounds, seconds=seconds, num_threads=num_threads, progress=progress)
-    return partitioned, ends
+    return points
 
 
 def _sort_buckets(points, num_threads):
     """Return the runs ``(keys, counts)`` of every bucket of partitioned keys."""
-    partitioned, ends = points
-    bounds = _bucket_bounds(ends)
+    bounds = _bucket_bounds(points.ends)
     parts: list[Any] = [None] * len(bounds)
 
     def work(bucket, start, stop):
         """Collect, sort and run-length encode one bucket."""
         found, counts = np.empty(stop - start, np.int64), np.empty(stop - start, np.int64)
-        _collect(partitioned, ends, bucket, PARTITION_ROWS, found)
+        _collect(points.keys, None, points.ends, bucket, PARTITION_ROWS, found, None)
         _radix_sort.sort(found, counts)
         number = _run_length.encode_into(found, found, counts)
         narrow = np.uint32 if stop - start < 2**32 else np.int64
         parts[bucket] = found[:number].copy(), counts[:number].astype(narrow)
 
-    pool.run_pieces(work, bounds, seconds=len(partitioned) * SECONDS_PER_POINT, num_threads=num_threads)
+    pool.run_pieces(work, bounds, seconds=len(points.keys) * SECONDS_PER_POINT, num_threads=num_threads)
     return parts
+
+
+def _sum_buckets(points, exponent, num_threads):
+    """Return ``(keys, sums)`` of every bucket, floats being below ``2**exponent``, and the number of points summed."""
+    bounds = _bucket_bounds(points.ends)
+    parts: list[Any] = [None] * len(bounds)
+    number = [0] * len(bounds)
+
+    def work(bucket, start, stop):
+        """Collect, sort and sum one bucket."""
+        found, weights = np.empty(stop - start, np.int64), np.empty(stop - start, points.weights.dtype)
+        _collect(points.keys, points.weights, points.ends, bucket, PARTITION_ROWS, found, weights)
+        if found.max(initial=0) == DROPPED:
+            there = found != DROPPED
+            found, weights = found[there], weights[there]
+        keys, order = sort_with_order(found)
+        moved, starts = np.empty_like(weights), np.empty(len(keys) + 1, np.int64)
+        runs = _gather_runs(keys, order, weights, moved, starts)
+        parts[bucket] = keys[:runs].copy(), _segmented_sums.sum_sorted(moved, starts[: runs + 1], exponent)
+        number[bucket] = len(keys)
+
+    pool.run_pieces(work, bounds, seconds=len(points.keys) * SECONDS_PER_POINT, num_threads=num_threads)
+    return parts, sum(number)

@@ -50,13 +50,22 @@ def _sum_float_segments(weights, order, starts, num_threads):
 
     pool.run_pieces(gather, pool.pieces(len(w), seconds), seconds=seconds, num_threads=num_threads)
     bounds = np.append(starts, len(w))
-    arguments = w, bounds, int(np.frexp(_find_largest(w))[1]), values
+    arguments = w, bounds, int(np.frexp(find_largest(w))[1]), values
     pool.run(_sum_floats, arguments, len(starts), seconds=seconds, num_threads=num_threads)
     with np.errstate(over="ignore"):
         return values.astype(np.float32 if weights.dtype == np.float32 else np.float64, copy=False)
 
 
-def _find_largest(w):
+def sum_sorted(weights, bounds, exponent):
+    """Return the sum of sorted weights between each two `bounds`: int64, or exact sums of floats below 2**exponent."""
+    if weights.dtype.kind != "f":
+        return np.add.reduceat(weights, bounds[:-1]) if len(bounds) > 1 else weights
+    values = np.empty(len(bounds) - 1)
+    _sum_floats(weights, bounds, exponent, values, 0, len(values))
+    return values
+
+
+def find_largest(w):
     """Return the largest finite magnitude."""
     largest = max(float(w.max(initial=0.0)), -float(w.min(initial=0.0)))
     return largest if math.isfinite(largest) else np.max(np.abs(w), initial=0.0, where=np.isfinite(w))

@@ -5,6 +5,7 @@ import numpy as np
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu.geometry import _cells, _keys, _run_length, _segmented_sums
 from cmfast.kernels.cpu.geometry._keys import GridPoints, Keyed
+from cmfast.kernels.shared import halves
 from cmfast.kernels.shared.geometry_keys import (
     DROPPED,
     Binned,
@@ -15,27 +16,27 @@ from cmfast.kernels.shared.geometry_keys import (
 )
 from cmfast.kernels.status import INVALID, OK, RANGE
 
-SECONDS_PER_CHECKED_LABEL = 1e-9
+SECONDS_PER_READ_INTEGER = 1e-9
 
 
 def _check_labels(limit, num_threads, **labels):
     """Return ``(n_classes, outside)``: the number of classes, inferred if `limit` is None, and labels out of range."""
-    spans = [_find_label_range(y, num_threads) for y in labels.values()]
+    spans = [_find_range(y, num_threads) for y in labels.values()]
     if min(low for low, _ in spans) < 0 or (limit is not None and max(high for _, high in spans) >= limit):
         return limit, find_outside(np, limit, **labels)
     return max(high for _, high in spans) + 1 if limit is None else limit, None
 
 
-def _find_label_range(y, num_threads):
-    """Return the smallest and largest label, (0, -1) for an empty array."""
+def _find_range(y, num_threads):
+    """Return the smallest and largest integer, (0, -1) for an empty array."""
     if not y.size:
         return 0, -1
-    seconds = y.size * SECONDS_PER_CHECKED_LABEL
+    seconds = y.size * SECONDS_PER_READ_INTEGER
     bounds = pool.pieces(y.size, seconds)
     low, high = [0] * len(bounds), [0] * len(bounds)
 
     def work(i, start, stop):
-        """Find the label range of one piece."""
+        """Find the range of one piece."""
         low[i], high[i] = int(y[start:stop].min()), int(y[start:stop].max())
 
     pool.run_pieces(work, bounds, seconds=seconds, num_threads=num_threads)
@@ -95,6 +96,25 @@ def cell_shapes(keys, counts, *, n_classes):
     return _cells.count_cells_by_size(keys, counts, bits_of(n_classes), n_classes, int(counts.sum()))
 
 
+def _sum_points(keyed, weights, num_threads):
+    """Sum the weights of every key; return ``(keys, sums, layout, n_dropped, first_dropped)``."""
+    n = len(weights)
+    if (
+        keyed.can_sum()
+        and weights.ndim == 1
+        and (weights.dtype.kind == "f" or halves.fits(*_find_range(weights, num_threads), n))
+    ):
+        keys, sums, number, layout = keyed.sums(weights)
+        with np.errstate(over="ignore"):
+            sums = sums.astype(np.float32 if weights.dtype == np.float32 else sums.dtype, copy=False)
+    else:
+        keys, order, layout = keyed.sorted()
+        number = len(keys)
+        starts = np.flatnonzero(np.append(number > 0, keys[1:] != keys[:-1]))
+        keys, sums = keys[starts], _segmented_sums.sum_segments(weights, order, starts, num_threads)
+    return keys, sums, layout, n - number, keyed.first_without_cell() if number < n else ()
+
+
 def sparse_histogram(X, weights, groups, *, origin, inverse, n_groups, num_threads=None, progress=None):
     """Sum `weights` (None: ones) per (cell, group), as a sparse histogram.
 
@@ -113,15 +133,8 @@ def sparse_histogram(X, weights, groups, *, origin, inverse, n_groups, num_threa
         return np.zeros(stop - start, np.int64) if groups is None else groups[start:stop].astype(np.int64)
 
     keyed = Keyed(GridPoints(X, origin, inverse, tags, bits), num_threads=num_threads, progress=progress)
-    if weights is None:
-        keys, values, layout, n_dropped, first = _count_points(keyed)
-    else:
-        keys, order, layout = keyed.sorted()
-        n_dropped = len(X) - len(keys)
-        first = keyed.first_without_cell() if n_dropped else ()
-        starts = np.flatnonzero(np.append(len(keys) > 0, keys[1:] != keys[:-1]))
-        values = _segmented_sums.sum_segments(weights, order, starts, num_threads)
-        keys = keys[starts]
+    found = _count_points(keyed) if weights is None else _sum_points(keyed, weights, num_threads)
+    keys, values, layout, n_dropped, first = found
     status = None
     if values.dtype.kind == "f":
         status = np.where(np.isnan(values), INVALID, np.where(np.isinf(values), RANGE, OK)).astype(np.int8)
