@@ -219,7 +219,7 @@ def accept_scores(
                 if name not in (*signature(function).parameters, *allowed):
                     validate.fail(describe_unknown_option(name, (*sides, *allowed)), TypeError)
                 if name not in allowed:
-                    validate.refuse(name, f"left out with {names!r}", validate.format_value(value))
+                    validate.refuse(name, f"left out with {names!r}", describe_value(value))
             clusters, max_fpr = options.pop("clusters", None), options.pop("max_fpr", None)
             with reading:
                 if names == AREA and max_fpr is None and (clusters is None or clusters is False):

@@ -36,7 +36,7 @@ def parse_cluster_axis(M: Any, clustered: Any, strata: Any, n: int | None) -> Cl
         return None
     shape = dispatch.shape_of(M)
     if len(shape) < 3:
-        what = "of shape (..., k, C, C) with clusters=True or strata"
+        what = "of shape (..., k, C, C) with clusters=True or strata, or labels y_true, y_pred"
         validate.refuse("M", what, f"shape {shape}")
     if strata is None:
         return ClusterAxis(np.zeros(shape[-3], np.int64), True)

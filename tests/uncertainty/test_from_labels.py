@@ -287,3 +287,71 @@ def test_the_calls_in_the_help_work():
             some, others = (x if isinstance(x, tuple) else (x,) for x in (one, found[0]))
             for field, wanted in zip(some, others, strict=True):
                 np.testing.assert_array_equal(field, wanted)
+
+
+PATIENT_OF_SAMPLE = RNG.permuted(np.arange(300) % 30)
+SITE = WORDS[PATIENT_OF_SAMPLE % 3]
+STRATIFIED = {
+    "interval": {"n_resamples": 30, "on_failure": "ignore"},
+    "standard_error": {},
+}
+
+
+@pytest.mark.parametrize("kind", ["arrays", "pandas", "polars", "dask"])
+@pytest.mark.parametrize("name", STRATIFIED)
+def test_strata_of_samples_are_those_of_their_counts(name, kind):
+    function, options = getattr(uncertainty, name), STRATIFIED[name]
+    columns = {"y": Y, "a": A, "patient": PATIENT_OF_SAMPLE, "site": SITE}
+
+    def call(**units):
+        if kind == "arrays":
+            return repr(function(Y, A, "mcc", **{unit: columns[of] for unit, of in units.items()}, **options))
+        if kind == "dask":
+            da = pytest.importorskip("dask.array")
+            lazily = {key: da.from_array(x, chunks=70) for key, x in columns.items()}
+            found = function(
+                lazily["y"], lazily["a"], "mcc", **{unit: lazily[of] for unit, of in units.items()}, **options
+            )
+            return repr(found.compute())
+        table = pytest.importorskip(kind).DataFrame(columns)
+        return repr(function(table, "mcc", y_true="y", y_pred="a", **units, **options))
+
+    sites = cmfast.confusion_matrix(Y, A, groups=PATIENT_OF_SAMPLE % 3)
+    assert call(strata="site") == repr(function(sites, "mcc", strata=[0, 1, 2], **options))
+    patients = cmfast.confusion_matrix(Y, A, groups=PATIENT_OF_SAMPLE)
+    units = {"clusters": True, "strata": WORDS[np.arange(30) % 3]}
+    assert call(clusters="patient", strata="site") == repr(function(patients, "mcc", **units, **options))
+
+
+def test_several_columns_are_strata_of_their_combinations():
+    table = pd.DataFrame({"y": Y, "a": A, "patient": PATIENT_OF_SAMPLE, "site": SITE, "half": PATIENT_OF_SAMPLE % 2})
+    call = {"y_true": "y", "y_pred": "a", "clusters": "patient"}
+    found = uncertainty.standard_error(table, "mcc", strata=["site", "half"], **call)
+    assert found == uncertainty.standard_error(table.assign(both=PATIENT_OF_SAMPLE % 6), "mcc", strata="both", **call)
+    pair = {"site": SITE, "half": PATIENT_OF_SAMPLE % 2}
+    assert found == uncertainty.standard_error(Y, A, "mcc", clusters=PATIENT_OF_SAMPLE, strata=pair)
+
+
+@pytest.mark.parametrize(
+    ("units", "text"),
+    [
+        (
+            {"clusters": PATIENT_OF_SAMPLE // 2, "strata": SITE},
+            "strata must be the same for all samples of a cluster, got 'x' and 'y' in cluster 0; give clusters of",
+        ),
+        ({"clusters": True, "strata": SITE}, "clusters must be the cluster of each sample, if labels are given"),
+        ({"strata": SITE[:5]}, r"strata must be of shape \(300,\), as y_true, got shape \(5,\)"),
+        ({"strata": np.where(SITE == "x", None, SITE)}, "strata must be without missing values"),
+        ({"strata": "site"}, "strata must be an array"),
+    ],
+    ids=range(5),
+)
+def test_messages_about_strata_name_them(units, text):
+    with pytest.raises((TypeError, ValueError), match=f"^uncertainty.interval: {text}"):
+        uncertainty.interval(Y, A, "accuracy", **units)
+
+
+def test_messages_about_columns_of_strata_name_them():
+    table = pd.DataFrame({"y": Y, "a": A, "site": SITE})
+    with pytest.raises(ValueError, match="interval: strata must be one of the columns .* did you mean 'site'"):
+        uncertainty.interval(table, "accuracy", y_true="y", y_pred="a", strata="sit")
