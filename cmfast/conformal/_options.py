@@ -34,7 +34,12 @@ def validate_rule(method: Any, randomised: Any, lam: Any, k_reg: Any) -> ScoreOp
     """Validate the options of a conformal score; return them as a ScoreOptions."""
     validate.choice("method", method, METHODS)
     validate.flag("randomised", randomised)
-    lam = validate.finite("lam", lam)
+    if lam is None and method == "raps":
+        cure = "0.1; lam=0 is aps, with larger sets"
+        validate.refuse(
+            "lam", f'given for method="raps", the penalty per rank beyond k_reg, for example {cure}', "None"
+        )
+    lam = validate.finite("lam", 0.0 if lam is None else lam)
     if lam < 0:
         validate.refuse("lam", "at least 0", lam)
     k_reg = validate.count("k_reg", k_reg, most=2**31)

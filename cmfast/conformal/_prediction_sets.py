@@ -346,7 +346,7 @@ def prediction_sets(
     randomised: bool = True,
     u: Array | None = None,
     rng: "int | np.random.Generator | None" = None,
-    lam: float = 0.0,
+    lam: float | None = None,
     k_reg: int = 0,
     groups: Array | None = None,
     empty: EmptySets = "allow",

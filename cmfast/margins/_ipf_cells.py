@@ -200,9 +200,9 @@ def ipf_cells(
     result = build_result(out, problem, on_failure)
     if long is None:
         return _table_views.name_cells(result, named, coords, sizes)
-    names = _table_views.TableNames(words.columns, words.labels, axes, long.coords)
+    of_table = _table_views.TableNames(words.columns, words.labels, axes, long.coords)
     result = result._replace(factors=long.select_rows(result.factors), achieved=long.select_rows(result.achieved))
-    return _table_views.name_table(result, names)
+    return _table_views.name_table(result, of_table)
 
 
 def _check_shapes(

@@ -275,14 +275,14 @@ def _name_columns(name: str, value: Any, of_table: bool) -> dict[str, Any]:
 
 def _find_strata(counts: "ConfusionCounts[Any]", marked: _StrataOfGroups) -> np.ndarray:
     """Return the stratum of each group of `counts`; raise ValueError if a cluster is in several strata."""
-    keys = counts._held.keys
-    if keys is None:  # without samples
+    keys, labels = counts._held.keys, counts.groups
+    if keys is None or labels is None:
         return np.zeros(0, np.int64)
     n = marked.n_clusters
     units, strata = keys.rows[:, :n], np.unique(keys.rows[:, n:], axis=0, return_inverse=True)[1].reshape(-1)
-    torn = np.flatnonzero((units[1:] == units[:-1]).all(axis=1)) if n else ()
+    torn = np.flatnonzero((units[1:] == units[:-1]).all(axis=1) & (n > 0))
     if len(torn):
-        first, second = keys.labels[torn[0]], keys.labels[torn[0] + 1]
+        first, second = (labels[k] for k in (torn[0], torn[0] + 1))
         cluster = ", ".join(map(validate.format_value, first[:n]))
         both = " and ".join(", ".join(map(validate.format_value, label[n:])) for label in (first, second))
         cure = "give clusters of different strata different names"

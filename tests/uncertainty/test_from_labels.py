@@ -353,5 +353,5 @@ def test_messages_about_strata_name_them(units, text):
 
 def test_messages_about_columns_of_strata_name_them():
     table = pd.DataFrame({"y": Y, "a": A, "site": SITE})
-    with pytest.raises(ValueError, match="interval: strata must be one of the columns .* did you mean 'site'"):
+    with pytest.raises(ValueError, match=r"interval: strata must be one of the columns .* did you mean 'site'"):
         uncertainty.interval(table, "accuracy", y_true="y", y_pred="a", strata="sit")
