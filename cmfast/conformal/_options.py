@@ -111,6 +111,13 @@ def check_ids(y: Any) -> None:
     validate.integer(y=y)
 
 
+def refuse_text(y: Any) -> None:
+    """Refuse labels of text where the columns of probabilities are not known."""
+    if y is not None and adapter(y).dtype(y).kind in "US":
+        cure = "with the labels of the columns of P, y = [labels.index(one) for one in y]"
+        validate.refuse("y", "integers, the column of P of each label", f"text; {cure}", TypeError)
+
+
 def check_per_row(name: str, array: Any, rows: tuple[int, ...]) -> None:
     """Check that `array` is None or has one entry per row of probabilities."""
     if array is not None and dispatch.shape_of(array) != rows:
