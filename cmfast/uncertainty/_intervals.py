@@ -174,7 +174,7 @@ def interval(
     ------
     TypeError, ValueError
         `M` is not square or not real; an unknown name; "wilson" for a metric that is not a share of samples; "bca" or
-        "wilson" or "normal" with "dirichlet".
+        "wilson" or "normal" with "dirichlet"; a single cluster; a cluster in two strata.
 
     Warns
     -----

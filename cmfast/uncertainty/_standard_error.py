@@ -198,7 +198,7 @@ def standard_error(
     Raises
     ------
     TypeError, ValueError
-        `M` is not square or not real; an unknown name; a binary name for more than two classes.
+        `M` is not square or not real; an unknown name; a binary name for more than two classes; a single cluster.
 
     Notes
     -----
