@@ -213,5 +213,5 @@ def test_one_cluster_is_refused(function):
     M = np.ones((2, 3, 3), int)
     with pytest.raises(ValueError, match=text):
         function(M[:1], "accuracy", clusters=True)
-    with pytest.raises(ValueError, match="clusters must be at least two in some stratum, .* got one in each$"):
+    with pytest.raises(ValueError, match=r"clusters must be at least two in some stratum, .* got one in each$"):
         function(M, "accuracy", clusters=True, strata=["a", "b"])

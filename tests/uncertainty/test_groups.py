@@ -602,6 +602,6 @@ def test_one_group_has_no_other_to_differ_from():
     uncertainty.compare_groups(M, "accuracy", on_failure="ignore")
     for none in ([[], [], []], [np.zeros((0, 2, 2), int)]):
         with pytest.raises(
-            ValueError, match="^uncertainty.compare_groups: groups must be of at least two groups, got none"
+            ValueError, match=r"^uncertainty.compare_groups: groups must be of at least two groups, got none"
         ):
             uncertainty.compare_groups(*none, "accuracy")
