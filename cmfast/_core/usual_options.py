@@ -145,8 +145,8 @@ _OF_ONE_TABLE = (
     "it tests one square table: count two columns of labels first, by confusion_matrix(first, second), and give that"
 )
 USUAL_ARGUMENTS = {
-    "uncertainty.compare_many": 'it takes a dict of pairs: compare_many({("a", "b"): paired_counts(y_true, a, b)}, '
-    "names)",
+    "uncertainty.compare_many": "it takes labels, the predictions of all models and names: compare_many(y_true, "
+    '{"a": a, "b": b, "c": c}, names)',
     "metrics.compute": "it takes a confusion matrix and names of metrics; from labels, metrics.from_labels(y_true, "
     "y_pred, names) computes them",
     "uncertainty.bowker": _OF_ONE_TABLE,

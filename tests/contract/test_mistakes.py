@@ -219,11 +219,13 @@ GRADES = pd.DataFrame({"a": ["low", "mid", "high", "mid"] * 9, "b": ["low", "hig
 ONE_HOT = np.eye(3)[Y]
 COUNTS = cmfast.ConfusionCounts.from_labels(TEXT, TEXT)
 ELSEWHERE = {
-    "compare_many of columns": (
-        lambda: uncertainty.compare_many(Y, [P, P], "f1"),
-        r'it takes a dict of pairs: compare_many\({\("a", "b"\): paired_counts\(y_true, a, b\)}, names\)',
+    "compare_many of arrays": (
+        lambda: uncertainty.compare_many(Y, P, P, "f1"),
+        r"the predictions of two or more classifiers, as a dict {name: predictions}, a list or a table of columns, got",
     ),
-    "compare_many of a list": (lambda: uncertainty.compare_many([P, P]), r'as {\("a", "b"\): paired_counts'),
+    "compare_many of one model": (lambda: uncertainty.compare_many(Y, P, "f1"), "the predictions of two or more class"),
+    "compare_many of a table": (lambda: uncertainty.compare_many(ABC, "f1"), "a table needs y_true= and y_pred="),
+    "compare_many of a list": (lambda: uncertainty.compare_many([P, P]), r'labels: compare_many\(y_true, {"a": a, "b"'),
     "bowker of labels": (lambda: uncertainty.bowker(Y, P), r"count two columns of labels first, by confusion_matrix"),
     "stuart_maxwell of text": (
         lambda: uncertainty.stuart_maxwell(TEXT, TEXT),

@@ -355,3 +355,120 @@ def test_messages_about_columns_of_strata_name_them():
     table = pd.DataFrame({"y": Y, "a": A, "site": SITE})
     with pytest.raises(ValueError, match=r"interval: strata must be one of the columns .* did you mean 'site'"):
         uncertainty.interval(table, "accuracy", y_true="y", y_pred="a", strata="sit")
+
+
+MODELS = {"a": A, "b": B, "third": np.where(Y == 2, 5, Y)}  # its class 5 is in no other column
+TABLE_OF_MODELS = {"y": Y, **MODELS, "site": SITE, "patient": PATIENT_OF_SAMPLE}
+
+
+def count_all(**units):
+    """Return the paired counts of all pairs over the classes of all, from which others are computed."""
+    columns = MODELS.items()
+    return {
+        (a, b): uncertainty.paired_counts(Y, x, z, labels=[0, 1, 2, 5], **units)
+        for k, (a, x) in enumerate(columns)
+        for b, z in list(columns)[k + 1 :]
+    }
+
+
+FEW = {"n_resamples": 99}
+MANY = {
+    "dict": lambda *n: uncertainty.compare_many(Y, MODELS, *n, **FEW),
+    "named": lambda *n: uncertainty.compare_many(y_true=Y, y_pred=MODELS, names=n[0] if n else None, **FEW),
+    "series": lambda *n: uncertainty.compare_many(Y, [pd.Series(x, name=m) for m, x in MODELS.items()], *n, **FEW),
+    "columns": lambda *n: uncertainty.compare_many(Y, pd.DataFrame(MODELS), *n, **FEW),
+    "pandas": lambda *n: uncertainty.compare_many(
+        pd.DataFrame(TABLE_OF_MODELS), *n, y_true="y", y_pred=["a", "b", "third"], **FEW
+    ),
+    "polars": lambda *n: uncertainty.compare_many(
+        pytest.importorskip("polars").DataFrame(TABLE_OF_MODELS),
+        *n,
+        y_true="y",
+        y_pred={"a": "a", "b": "b", "third": "third"},
+        **FEW,
+    ),
+    "dask": lambda *n: uncertainty.compare_many(
+        pytest.importorskip("dask.array").from_array(Y, chunks=100),
+        {m: pytest.importorskip("dask.array").from_array(x, chunks=100) for m, x in MODELS.items()},
+        *n,
+        **FEW,
+    ).compute(),
+    "dask-table": lambda *n: uncertainty.compare_many(
+        pytest.importorskip("dask.dataframe").from_pandas(pd.DataFrame(TABLE_OF_MODELS), npartitions=3),
+        *n,
+        y_true="y",
+        y_pred=["a", "b", "third"],
+        **FEW,
+    ).compute(),
+}
+
+
+@pytest.mark.parametrize("way", MANY.values(), ids=MANY)
+def test_labels_of_many_models_are_paired_counts_of_all_pairs(way):
+    for names in ("f1_macro", ["recall", "accuracy"]):
+        found, want = way(names), uncertainty.compare_many(count_all(), names, **FEW)
+        several = zip(found.values(), want.values(), strict=True) if isinstance(found, dict) else [(found, want)]
+        for one, other in several:
+            assert list(one.pairs) == [("a", "b"), ("a", "third"), ("b", "third")]
+            np.testing.assert_array_equal(one.holm, other.holm)
+            for pair, comparison in one.pairs.items():
+                for got, expected in zip(comparison, other.pairs[pair], strict=True):
+                    assert np.array_equal(got, expected, equal_nan=isinstance(expected, np.ndarray)) or got == expected
+
+
+def test_many_models_may_have_groups_and_clusters():
+    units = {"groups": WORDS[PATIENT_OF_SAMPLE % 2], "clusters": PATIENT_OF_SAMPLE}
+    table = pd.DataFrame(TABLE_OF_MODELS).assign(site=units["groups"])
+    want = uncertainty.compare_many(count_all(**units), "mcc", **FEW).holm
+    found = uncertainty.compare_many(Y, MODELS, "mcc", **units, **FEW)
+    np.testing.assert_array_equal(found.holm, want)
+    columns = {"y_true": "y", "y_pred": list(MODELS), "groups": "site", "clusters": "patient"}
+    np.testing.assert_array_equal(uncertainty.compare_many(table, "mcc", **columns, **FEW).holm, want)
+    kept = np.flatnonzero(Y != 1)
+    few = {name: x[kept] for name, x in MODELS.items()}
+    some = uncertainty.compare_many(Y[kept], few, "accuracy", **FEW)
+    np.testing.assert_array_equal(
+        uncertainty.compare_many(Y, MODELS, "accuracy", ignore_index=1, **FEW).holm, some.holm
+    )
+
+
+def test_unnamed_models_are_numbered():
+    found = uncertainty.compare_many(Y, [A, B], "accuracy", **FEW)
+    assert list(found.pairs) == [("model 1", "model 2")]
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: uncertainty.compare_many(Y, A, "mcc"), "y_pred must be the predictions of two or more classifiers"),
+        (lambda: uncertainty.compare_many(Y, [A], "mcc"), "y_pred must be .*, got a list of 1$"),
+        (
+            lambda: uncertainty.compare_many(Y, np.stack([A, B]), "mcc"),
+            r"y_pred must be .* ndarray of shape \(2, 300\)",
+        ),
+        (
+            lambda: uncertainty.compare_many(pd.DataFrame(TABLE_OF_MODELS), "mcc"),
+            r"a table needs y_true= and y_pred=, the names of its columns, as in uncertainty.compare_many\(tabl",
+        ),
+        (
+            lambda: uncertainty.compare_many(pd.DataFrame(TABLE_OF_MODELS), "mcc", y_true="y"),
+            "y_pred must be given, too, as in",
+        ),
+        (
+            lambda: uncertainty.compare_many(pd.DataFrame(TABLE_OF_MODELS), "mcc", y_true="y", y_pred="a"),
+            "y_pred must be the names of two or more columns, as y_pred=.*, got 'a'",
+        ),
+        (
+            lambda: uncertainty.compare_many(pd.DataFrame(TABLE_OF_MODELS), "mcc", y_true="y", y_pred=["a", "c"]),
+            r"y_pred\['c'\] must be one of the columns",
+        ),
+        (
+            lambda: uncertainty.compare_many({("a", "b"): PAIRED}, "mcc", groups=SITE),
+            "groups must be left out where counts are given: pass it to paired_counts, got ndarray",
+        ),
+    ],
+    ids=range(8),
+)
+def test_messages_about_many_models(call, text):
+    with pytest.raises((TypeError, ValueError), match=f"^uncertainty.compare_many: {text}"):
+        call()
