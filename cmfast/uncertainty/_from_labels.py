@@ -316,8 +316,9 @@ def _find_columns(
     if found is None:
         table = given[0]
         kind = "lazy table" if frames.is_lazy_table(table) else ""
-        if sides == SIDES and len(given) < 3 and frames.is_table(table) and len(set(table.shape)) > 1:
-            kind = "table of labels"
+        if not kind and frames.is_table(table) and (len(given) < 3 or isinstance(given[1], str)):
+            is_counted = caller.name() in USUAL_ARGUMENTS if sides == PAIRED_SIDES else len(set(table.shape)) == 1
+            kind = "" if is_counted else "table of labels"
         if kind:
             names = ", ".join(f"{side}=" for side in sides)
             validate.fail(f"a {kind} is read by the names of its columns; pass the table, and {names}", TypeError)
