@@ -1,4 +1,4 @@
-"""Groups by name: text, categories or dates in place of the indices 0, 1, ..., and a dict of thresholds by group."""
+"""Groups by name: text, categories or dates instead of indices, and a dict of thresholds by group."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -37,7 +37,7 @@ def encode_groups(groups: Any) -> NamedGroups | None:
 def stack_thresholds(q: Mapping[Any, Any], rows: tuple[int, ...], like: Any) -> Any:
     """Return thresholds by group as one array, shape (..., A, G) or (..., A, G, C), in the library of `like`."""
     if not q:
-        validate.refuse("q", "thresholds of at least one group", "an empty dict")
+        validate.refuse("q", "an array", "dict without groups", TypeError)
     given = [dispatch.adopt_one(f"q[{validate.format_value(name)}]", one) for name, one in q.items()]
     host = [np.asarray(adapter(one).to_host(one)) for one in given]
     host = [one.reshape(1) if one.ndim == 0 else one for one in host]
@@ -69,4 +69,5 @@ def refuse_unnamed_thresholds(groups: Any) -> None:
         cure = (
             "with the same groups threshold(s, alpha, groups=...) returns a dict of thresholds by group, to pass as q"
         )
-        validate.refuse("groups", wanted, f"text; {cure}", TypeError)
+        kind = validate.describe_dtype(dispatch.adopt_one("groups", groups))
+        validate.refuse("groups", wanted, f"{kind}; {cure}", TypeError)

@@ -229,7 +229,7 @@ def threshold(
             cure = "number them, as by names, groups = np.unique(groups, return_inverse=True)"
             validate.refuse("groups", "integers with Dask arrays", f"text; {cure}", TypeError)
         s = dispatch.adopt_one("s", s)
-        groups, n_groups = adapter(s).send(named.codes, s), len(named.names)
+        groups = adapter(s).send(named.codes, s)
     if are_lazy(s, y, groups):
         check_known(n_classes=0 if y is None else n_classes, groups=groups, n_groups=n_groups)
     if not sample_weight is new_weight is None:
@@ -242,8 +242,8 @@ def threshold(
             s, alpha=alpha, sample_weight=sample_weight, new_weight=new_weight, on_failure=on_failure
         )
     found = _compute_thresholds(
-        s, alpha=alpha, y=y, n_classes=n_classes, groups=groups, n_groups=n_groups, on_failure=on_failure,
-        num_threads=num_threads, group_names=None if named is None else named.names,
+        s, alpha=alpha, y=y, n_classes=n_classes, groups=groups, n_groups=n_groups if named is None else named.names,
+        on_failure=on_failure, num_threads=num_threads,
     )  # fmt: skip
     if named is None:
         return found
@@ -259,12 +259,16 @@ def _compute_thresholds(
     y: Array | None,
     n_classes: int | None,
     groups: Array | None,
-    n_groups: int | None,
+    n_groups: int | tuple[Any, ...] | None,
     on_failure: OnFailure,
     num_threads: int | None,
-    group_names: tuple[Any, ...] | None,
 ) -> Any:
-    """Validate the arrays, compute the thresholds and report classes or groups without scores."""
+    """Validate the arrays, compute the thresholds and report classes or groups without scores.
+
+    `n_groups` is the number of groups or their names; None if it is not known.
+    """
+    group_names = n_groups if isinstance(n_groups, tuple) else None
+    n_groups = len(n_groups) if isinstance(n_groups, tuple) else n_groups
     alphas = parse_alphas(alpha)
     on_failure = validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)

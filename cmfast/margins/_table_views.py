@@ -63,9 +63,9 @@ def read_names(M: Any, axes: tuple[tuple[int, ...], ...], targets: list[Any]) ->
         return None
     indexes: dict[int, Any] = {0: M.index, 1: M.columns} if isinstance(M, pd.DataFrame) else {}
     for of, target in zip(axes, targets, strict=True):
-        if len(of) == 1 and isinstance(target, pd.Series) and not _is_named(indexes.get(of[0])):
+        if len(of) == 1 and isinstance(target, pd.Series) and not _has_names(indexes.get(of[0])):
             indexes[of[0]] = target.index
-    indexes = {axis: index for axis, index in indexes.items() if _is_named(index)}
+    indexes = {axis: index for axis, index in indexes.items() if _has_names(index)}
     return AxisIndexes(indexes, axes) if indexes else None
 
 
@@ -86,7 +86,7 @@ def name_cells(result: R, named: AxisIndexes | None, coords: Any, sizes: tuple[i
     return name_table(result, named.name_axes(sizes, result_frames.copy_to_host(coords).astype(np.int64)))
 
 
-def _is_named(index: Any) -> bool:
+def _has_names(index: Any) -> bool:
     """Whether an index has a name, or entries other than 0, 1, ..."""
     return index is not None and (index.name is not None or list(index) != list(range(len(index))))
 

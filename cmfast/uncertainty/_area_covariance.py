@@ -250,7 +250,7 @@ def _compute_by_delong(
 def _stack_models(scores: Mapping[Any, Any], per_class: bool) -> Any:
     """Return the scores of models by name as an array, shape (..., K, n), or (..., K, n, C) if they are `per_class`."""
     if not scores:
-        validate.refuse("y_score", "scores of at least one model", "an empty dict")
+        validate.refuse("y_score", "an array", "dict without models", TypeError)
     if lazy.are_lazy(*scores.values()):
         validate.refuse("y_score", "an array of Dask, a row for each model", "a dict", TypeError)
     given = {f"y_score[{validate.format_value(name)}]": one for name, one in scores.items()}

@@ -22,7 +22,7 @@ def accept_labels_of_models(function: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a function of paired counts by pair so that it also accepts labels and predictions of several models."""
 
     @lazy.accept_delayed
-    def compare_counted(counts_by_pair: dict[Any, PairedCounts], *names: Any, **options: Any) -> Any:
+    def call_with_counts(counts_by_pair: dict[Any, PairedCounts], *names: Any, **options: Any) -> Any:
         """Call the function with counts over the same classes and groups."""
         return function(_match_classes(counts_by_pair), *names, **options)
 
@@ -38,16 +38,16 @@ def accept_labels_of_models(function: Callable[..., Any]) -> Callable[..., Any]:
         if table is not None and lazy.is_dask_frame(table):
             pairs = combinations(predictions.items(), 2)
             counts = {(a, b): paired_counts(table, y_true=y_true, y_a=x, y_b=y, **units) for (a, x), (b, y) in pairs}
-            return compare_counted(counts, *names, **options)
+            return call_with_counts(counts, *names, **options)
         if table is not None:
             table = frames.read_table(table_columns.FIRST, table)
             labels = {"y_true": y_true, "y_pred": dict(predictions)}
             of_table = {name: value for name, value in units.items() if name != "ignore_index"}
             with table_columns.name_missing_columns(table, {"y_true": y_true, **predictions, **of_table}):
                 columns = table_columns.read_columns(table, labels | of_table, ("y_pred", "groups"))
-                return compare_counted(_count_pairs(columns, units), *names, **options)
+                return call_with_counts(_count_pairs(columns, units), *names, **options)
         columns = {"y_true": y_true, "y_pred": predictions, **units}
-        return compare_counted(_count_pairs(columns, units), *names, **options)
+        return call_with_counts(_count_pairs(columns, units), *names, **options)
 
     return wrapper
 
@@ -60,7 +60,7 @@ def _read_labels(
     Of a table, labels and predictions are names of columns. They are removed from the options.
     """
     is_named = not options.keys().isdisjoint(SIDES)
-    if not is_named and (len(given) < 2 or _are_names(given[1])):
+    if not is_named and (len(given) < 2 or isinstance(given[0], Mapping) or _are_names(given[1])):
         if given and frames.is_table(given[0]):
             call = f"{caller.name()}(table, names, y_true='label', y_pred=['new', 'old', 'third'])"
             validate.fail(f"a table needs y_true= and y_pred=, the names of its columns, as in {call}", TypeError)

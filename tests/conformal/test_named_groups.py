@@ -114,13 +114,13 @@ REFUSED = {
     "no groups": (lambda: conformal.prediction_sets(P, FOUND), "groups must be the group of each row, as q has"),
     "an array": (
         lambda: conformal.prediction_sets(P, [[0.5, 0.6, 0.7]], groups=TEXT),
-        "groups must be integers, as q is an array of thresholds, got text; with the same groups threshold(s, alpha, ",
+        "groups must be integers, as q is an array of thresholds, got dtype <U5; with the same groups threshold(s, ",
     ),
     "shapes": (
         lambda: conformal.prediction_sets(P, {"a": 0.5, "b": [0.5, 0.6]}, groups=TEXT),
         "q['b'] must be of shape (1,), as q['a'], got shape (2,)",
     ),
-    "nothing": (lambda: conformal.prediction_sets(P, {}, groups=TEXT), "q must be thresholds of at least one group"),
+    "nothing": (lambda: conformal.prediction_sets(P, {}, groups=TEXT), "q must be an array, got dict without groups"),
     "missing": (
         lambda: conformal.threshold(S, 0.1, groups=np.where(CODES, TEXT, None)),
         "groups must be without missing values",

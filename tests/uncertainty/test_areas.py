@@ -319,7 +319,7 @@ def test_models_by_name_with_scores_per_class():
         ),
         (lambda t: uncertainty.auc_covariance(t, y_true="y"), "y_score must be the name of a column, got nothing"),
         (uncertainty.auc_covariance, "a table needs y_true= and y_score=, the names of its columns"),
-        (lambda t: uncertainty.auc_covariance(t["y"], {}), "y_score must be scores of at least one model, got an"),
+        (lambda t: uncertainty.auc_covariance(t["y"], {}), "y_score must be an array, got dict without models"),
         (
             lambda t: uncertainty.auc_covariance(t["y"], {"a": t["a"], "b": t["a"][:5]}),
             r"arrays must have one shape, got y_score\['a'\]: \(120,\), y_score\['b'\]: \(5,\)",
