@@ -69,6 +69,7 @@ USUAL_OPTIONS = {
         "confidence_level": "pass confidence_level=1 - alpha",
         "q": "it takes thresholds: q = conformal.threshold(scores, alpha)",
     },
+    "alternative": {"kind": "the test is two-sided"},
     "average": {"names": 'the average is part of the name, as in "f1_macro"'},
     "by": {"keys": "the names of the columns of groups are the second argument"},
     "cmap": {
@@ -119,6 +120,11 @@ USUAL_OPTIONS = {
     },
     "zero_division": {"undefined": "undefined= says what a 0/0 gives"},
 }
+for _name in ("correction", "corrected", "continuity", "continuity_correction", "correct", "yates"):
+    USUAL_OPTIONS[_name] = {
+        "kind": 'kind="corrected" is the chi-square test with the continuity correction, kind="exact", '
+        "the default, the exact test"
+    }
 for _name in ("confidence_level", "confidence", "level", "coverage"):
     USUAL_OPTIONS[_name] = {"alpha": _LEVEL}
 for _name in ("normalize", "normalise"):
@@ -145,8 +151,8 @@ _OF_ONE_TABLE = (
     "it tests one square table: count two columns of labels first, by confusion_matrix(first, second), and give that"
 )
 USUAL_ARGUMENTS = {
-    "uncertainty.compare_many": 'it takes a dict of pairs: compare_many({("a", "b"): paired_counts(y_true, a, b)}, '
-    "names)",
+    "uncertainty.compare_many": "it takes labels, the predictions of all models and names: compare_many(y_true, "
+    '{"a": a, "b": b, "c": c}, names)',
     "metrics.compute": "it takes a confusion matrix and names of metrics; from labels, metrics.from_labels(y_true, "
     "y_pred, names) computes them",
     "uncertainty.bowker": _OF_ONE_TABLE,
@@ -165,7 +171,7 @@ USUAL_ARGUMENTS = {
     "labels= and n_classes= are given by name",
 }
 # Functions whose option `method` names a normalisation; elsewhere it is called normalize.
-OF_NORMALIZATIONS = ("normalize", "ConfusionCounts.normalize")
+OF_NORMALIZATIONS = ("normalize", "ConfusionCounts.normalize", "importance_weights")
 # By function, the choices of an argument that is required.
 CHOICES = {
     "normalize": ', where method is "row" (or "true"), "col" ("pred"), "all" or "bi"',

@@ -130,8 +130,8 @@ def compute(
     Raises
     ------
     TypeError, ValueError
-        Ratings that are neither numbers nor text; unknown names or weights; weights that need numbers, or
-        `categories`; a table that does not fit these.
+        Ratings that are neither numbers nor text, or of a single rater; unknown names or weights; weights that need
+        numbers, or `categories`; a table that does not fit these.
     OverflowError
         More than 8,192 categories with weights other than "nominal", "interval", and "ordinal" alpha.
     NotImplementedError
@@ -142,6 +142,7 @@ def compute(
     DiagnosticWarning
         Fewer than eight items carry the variance of a coefficient, by Kish's effective number, so that its interval is
         too narrow; or its standard error is 0. More than ten times as many raters as items, which may be transposed.
+        No item of the whole call has two ratings.
 
     Notes
     -----
@@ -178,6 +179,7 @@ def compute(
     num_threads = validate.num_threads(num_threads)
     table = _check_weights(weights)
     given = adopt_ratings(ratings, categories, missing)
+    _refuse_one_rater(given.values)
     if validate.on_failure(on_failure) != "ignore" and given.labels is None:
         warn_of_counts(given.values)
     if categories is None:
@@ -201,7 +203,7 @@ def compute(
         num_threads=num_threads,
     )
     failures.report(status, on_failure, failed=FAILED, why=partial(given.explain, weights))
-    return _make_results(names, wanted, found, on_failure)
+    return _make_results(names, wanted, found, status, on_failure)
 
 
 @overload
@@ -330,7 +332,15 @@ def from_counts(
         num_threads=num_threads,
     )
     failures.report(status, on_failure, failed=FAILED, why=partial(_explain_counts, counts))
-    return _make_results(names, wanted, found, on_failure)
+    return _make_results(names, wanted, found, status, on_failure)
+
+
+def _refuse_one_rater(ratings: Any) -> None:
+    """Raise ValueError for ratings of one rater, or none: there is nobody to agree with."""
+    shape = dispatch.shape_of(ratings)
+    if shape[-1] < 2:
+        cure = "; the ratings of two raters are two columns: np.column_stack([a, b])" if shape[-1] else ""
+        validate.refuse("ratings", "of at least two raters, one per column", f"shape {shape}{cure}")
 
 
 def _check_options(names: Any, method: Any, level: Any, undefined: Any, on_failure: Any) -> tuple[list[str], float]:
@@ -409,7 +419,7 @@ def _explain_counts(counts: Any, index: tuple[int, ...]) -> str:
     return f"counts{bad_values.format_index((*index, *at))} {what}"
 
 
-def _make_results(names: Any, wanted: list[str], found: list[Any], on_failure: OnFailure) -> Any:
+def _make_results(names: Any, wanted: list[str], found: list[Any], status: Any, on_failure: OnFailure) -> Any:
     """Return the result of each coefficient from those of the kernel; warn of unreliable intervals."""
     out, few, none = {}, 0, 0
     for k, name in enumerate(wanted):
@@ -419,8 +429,19 @@ def _make_results(names: Any, wanted: list[str], found: list[Any], on_failure: O
         few += int((np.asarray(one.to_host(carrying)) < FEW_ITEMS).sum())
         none += int((np.asarray(one.to_host(out[name].standard_error)) == 0.0).sum())
     if validate.on_failure(on_failure) != "ignore":
+        _warn_of_single_ratings(list(out.values()), status)
         _warn_of_narrow_intervals(few, none, sum(int(np.prod(dispatch.shape_of(x.estimate))) for x in out.values()))
     return out[names] if isinstance(names, str) else AgreementsByCoefficient(out)
+
+
+def _warn_of_single_ratings(found: list[Agreement[Any]], status: Any) -> None:
+    """Warn if no item of the whole call has two ratings, so that no coefficient is defined."""
+    observed = [np.asarray(adapter(one.observed).to_host(one.observed)) for one in found]
+    is_valid = not np.asarray(adapter(status).to_host(status)).any()
+    if is_valid and all(one.size and np.isnan(one).all() for one in observed):
+        failures.warn_diagnostic(
+            "no item has ratings of two raters, so agreement is undefined, and undefined= its value"
+        )
 
 
 def _warn_of_narrow_intervals(few: int, none: int, size: int) -> None:

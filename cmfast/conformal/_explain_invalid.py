@@ -4,21 +4,23 @@ from typing import Any
 
 import numpy as np
 
-from cmfast._core import bad_values, dispatch
+from cmfast._core import bad_values, dispatch, validate
 from cmfast._core.adapters import adapter
 from cmfast.kernels.shared.conformal import OUTSIDE
 
 SOFTMAX_HINT = "pass softmax probabilities, not logits"
 
 
-def explain_unscored_row(P: Any, y: Any, u: Any, groups: Any, n_groups: int, index: tuple[int, ...]) -> str:
+def explain_unscored_row(
+    P: Any, y: Any, u: Any, groups: Any, n_groups: int, index: tuple[int, ...], *, group_names: tuple[Any, ...] = ()
+) -> str:
     """Return a text that says why the row at `index` has no scores; arguments that were not given are None."""
     n_classes = dispatch.shape_of(P)[-1]
     return (
         _find_invalid_probability(adapter(P).entry(P, index), index)
         or ("" if u is None else _explain_invalid_u(adapter(u).entry(u, index), index))
         or ("" if y is None else explain_invalid_label("y", y, n_classes, index))
-        or ("" if groups is None else explain_invalid_label("groups", groups, n_groups, index))
+        or ("" if groups is None else _explain_invalid_group(groups, n_groups, group_names, index))
         or f"probabilities of P{bad_values.format_index(index)} add up to more than fits"
     )
 
@@ -32,17 +34,30 @@ def explain_invalid_label(name: str, labels: Any, number: int, index: tuple[int,
     return f"{label} at {name}{bad_values.format_index(index)} is {which}"
 
 
+def _explain_invalid_group(groups: Any, n_groups: int, names: tuple[Any, ...], index: tuple[int, ...]) -> str:
+    """Return a text if the group at `index` is not one of `n_groups` groups, or of those with `names`, else ""."""
+    if not names:
+        return explain_invalid_label("groups", groups, n_groups, index)
+    if adapter(groups).entry(groups, index) >= 0:
+        return ""
+    known = validate.format_value(", ".join(map(repr, names)), str)
+    return f"the group at groups{bad_values.format_index(index)} is not one of those with thresholds: {known}"
+
+
 def explain_invalid_labels(given: list[tuple[str, Any, int]], index: tuple[int, ...]) -> str:
     """Return the text of :func:`explain_invalid_label` for the first invalid one of several arrays of labels."""
     found = (explain_invalid_label(name, labels, number, index) for name, labels, number in given)
     return next(filter(None, found), "")
 
 
-def explain_missing_scores(sizes: list[str], index: tuple[int, ...]) -> str:
+def explain_missing_scores(sizes: list[str], group_names: tuple[Any, ...] | None, index: tuple[int, ...]) -> str:
     """Return a text that names the class, the group or both without scores."""
-    kinds = ["group" if size == "n_groups" else "class" for size in sizes]
-    places = zip(kinds, index[-len(kinds) :], strict=True)
-    which = " of ".join(f"{kind} {place}" for kind, place in reversed(list(places)))
+    places = dict(zip(sizes, index[-len(sizes) :], strict=True))
+    each = [f"class {places['n_classes']}"] if "n_classes" in places else []
+    if "n_groups" in places:
+        group = places["n_groups"]
+        each.append(f"group {group if group_names is None else validate.format_value(group_names[group])}")
+    which = " of ".join(each)
     return f"{which} has no scores, so its threshold is infinity"
 
 

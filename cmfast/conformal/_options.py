@@ -34,7 +34,12 @@ def validate_rule(method: Any, randomised: Any, lam: Any, k_reg: Any) -> ScoreOp
     """Validate the options of a conformal score; return them as a ScoreOptions."""
     validate.choice("method", method, METHODS)
     validate.flag("randomised", randomised)
-    lam = validate.finite("lam", lam)
+    if lam is None and method == "raps":
+        cure = "0.1; lam=0 is aps, with larger sets"
+        validate.refuse(
+            "lam", f'given for method="raps", the penalty per rank beyond k_reg, for example {cure}', "None"
+        )
+    lam = validate.finite("lam", 0.0 if lam is None else lam)
     if lam < 0:
         validate.refuse("lam", "at least 0", lam)
     k_reg = validate.count("k_reg", k_reg, most=2**31)
@@ -104,6 +109,13 @@ def check_ids(y: Any) -> None:
         cure = "pass labels=, the class of each column of P, such as model.classes_, here or to prediction_sets"
         validate.refuse("y", "integers", f"text; {cure}", TypeError)
     validate.integer(y=y)
+
+
+def refuse_text(y: Any) -> None:
+    """Refuse labels of text where the columns of probabilities are not known."""
+    if y is not None and adapter(y).dtype(y).kind in "US":
+        cure = "with the labels of the columns of P, y = [labels.index(one) for one in y]"
+        validate.refuse("y", "integers, the column of P of each label", f"text; {cure}", TypeError)
 
 
 def check_per_row(name: str, array: Any, rows: tuple[int, ...]) -> None:

@@ -107,6 +107,7 @@ def p_values(
     on_failure = validate.on_failure(on_failure)
     s, new, y = dispatch.adopt(optional=("y",), s=s, new_scores=new_scores, y=validate.type_empty_labels(y))
     validate.real(s=s, new_scores=new)
+    _options.refuse_text(y)
     validate.integer(y=y)
     shape, whole = dispatch.shape_of(s), dispatch.shape_of(new)
     if not shape:

@@ -1,6 +1,6 @@
 """Conformal prediction sets as bit masks: all labels of a row whose score is at most the threshold."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
@@ -13,7 +13,7 @@ from cmfast._core.annotations import Array, Label, OnFailure
 from cmfast._core.libraries import load_pandas
 from cmfast._core.usual_options import explain_options
 from cmfast._files.archive import demand
-from cmfast.conformal import _explain_invalid, _options
+from cmfast.conformal import _explain_invalid, _named_groups, _options
 from cmfast.conformal._options import ScoreMethod
 from cmfast.kernels.shared.conformal import BITS_PER_WORD
 
@@ -346,7 +346,7 @@ def prediction_sets(
     randomised: bool = True,
     u: Array | None = None,
     rng: "int | np.random.Generator | None" = None,
-    lam: float = 0.0,
+    lam: float | None = None,
     k_reg: int = 0,
     groups: Array | None = None,
     empty: EmptySets = "allow",
@@ -362,14 +362,16 @@ def prediction_sets(
     q : array, shape (..., A), (..., A, C), (..., A, G) or (..., A, G, C)
         Thresholds from :func:`threshold`: for all classes, per class, per group, or per group and class. All batch axes
         of `P` must be present; those of length 1 are broadcast. One threshold alone, as ``q[0]``, is an array of one;
-        ``q[0]`` of thresholds per class or group would be taken for several alphas: write ``q[:1]``.
+        ``q[0]`` of thresholds per class or group would be taken for several alphas: write ``q[:1]``. Or a dict of
+        thresholds by group, all of one shape.
     labels : sequence of C labels, optional
         The class of each column of `P`, such as ``model.classes_``, which the sets then know.
     method, randomised, u, rng, lam, k_reg
         As for :func:`scores`: the same as in the calibration, including the seed; `u` has one value per new row.
-    groups : array of int, shape (..., n), optional
+    groups : array of int or text, shape (..., n), optional
         The group of every row, if thresholds are per group; ``numpy.arange(n)`` if there is one for each row. Without
-        it, thresholds for as many rows as classes would be taken per class.
+        it, thresholds for as many rows as classes would be taken per class. Keys of `q`, if that is a dict; a row of
+        another group is invalid.
     empty : {"allow", "top1"}
         Rule for empty sets. They are valid: with U = 0 they occur for rows whose largest probability exceeds the
         threshold. "top1" puts the most probable label into them: coverage can only rise, its upper bound is lost, and
@@ -432,6 +434,15 @@ def prediction_sets(
     known = None if labels is None else _options.validate_labels(labels, _options.count_classes(P))
     options: dict[str, Any] = {"rule": rule, "rng": rng, "empty": empty}
     options |= {"on_failure": on_failure, "num_threads": num_threads}
+    if isinstance(q, Mapping):
+        if lazy.are_lazy(P, u, groups, *q.values()):
+            validate.refuse("q", "an array of thresholds, and groups integers, with Dask arrays", "a dict", TypeError)
+        P = dispatch.adopt_one("P", P)
+        q, names = _named_groups.stack_thresholds(q, dispatch.shape_of(P)[:-1], P), tuple(q)
+        groups = adapter(P).send(_named_groups.find_groups(groups, names), P)
+        options["group_names"] = names
+    else:
+        _named_groups.refuse_unnamed_thresholds(groups)
     if lazy.are_lazy(P, q, u, groups):
         found = _make_sets_lazily(P, q, u, groups, **options)
     else:
@@ -456,6 +467,7 @@ def _make_sets(
     empty: EmptySets,
     on_failure: OnFailure,
     num_threads: int | None,
+    group_names: tuple[Any, ...] = (),
 ) -> PredictionSets:
     """Validate the arrays and run the op ``prediction_sets``."""
     arrays = given._replace(groups=validate.type_empty_labels(given.groups))._asdict()
@@ -470,7 +482,8 @@ def _make_sets(
     packed, sizes, status = dispatch.call(
         "prediction_sets", P, limits, shares, groups, empty=empty, num_threads=num_threads, **rule.options()
     )
-    why = partial(_explain_invalid.explain_unscored_row, P, None, u, groups, dispatch.shape_of(limits)[-2])
+    known = {"group_names": group_names}
+    why = partial(_explain_invalid.explain_unscored_row, P, None, u, groups, dispatch.shape_of(limits)[-2], **known)
     failures.report(status, on_failure, failed="rows given all classes", why=why)
     return PredictionSets(packed, sizes, n_classes, empty)
 

@@ -24,7 +24,7 @@ def scores(
     randomised: bool = ...,
     u: DeviceT | None = ...,
     rng: "int | np.random.Generator | None" = ...,
-    lam: float = ...,
+    lam: float | None = ...,
     k_reg: int = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
@@ -40,7 +40,7 @@ def scores(
     randomised: bool = ...,
     u: ArrayLike | None = ...,
     rng: "int | np.random.Generator | None" = ...,
-    lam: float = ...,
+    lam: float | None = ...,
     k_reg: int = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
@@ -56,7 +56,7 @@ def scores(
     randomised: bool = True,
     u: Array | None = None,
     rng: "int | np.random.Generator | None" = None,
-    lam: float = 0.0,
+    lam: float | None = None,
     k_reg: int = 0,
     on_failure: OnFailure = None,
     num_threads: int | None = None,
@@ -99,8 +99,8 @@ def scores(
         which can only raise coverage; if many rows are equal, as with saturated probabilities, pass a Generator, which
         draws a number for every row, on the host.
     lam, k_reg : float, int
-        Penalty per rank beyond `k_reg`, for "raps"; for "saps", `lam` is the weight of a rank, which must be given. It
-        must be below ``1000 / C``.
+        Penalty per rank beyond `k_reg`, for "raps"; for "saps", `lam` is the weight of a rank. Both need it, and it
+        must be below ``1000 / C``. "raps" with 0 is "aps".
     on_failure : {"warn", "raise", "ignore"}, optional
         What to do about rows that cannot be scored (see Notes).
         Default: as :func:`cmfast.config` says, first "warn".

@@ -1,13 +1,14 @@
 """Conformal thresholds: exact order statistics of calibration scores, overall, per class or per group (Mondrian)."""
 
 import math
+from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import partial
 from typing import Any, TypeAlias, overload
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from cmfast._core import dispatch, failures, validate
 from cmfast._core.adapters import adapter
@@ -16,6 +17,7 @@ from cmfast._core.labels import check_known
 from cmfast._core.lazy import accept_dask_arrays, are_lazy
 from cmfast._core.usual_options import explain_options
 from cmfast.conformal import _explain_invalid, _options
+from cmfast.conformal._named_groups import encode_groups
 from cmfast.kernels.shared.conformal import quantile_rank
 
 Alpha: TypeAlias = Any  # a number, Decimal or Fraction, or several
@@ -91,13 +93,25 @@ def threshold(
     *,
     y: ArrayLike | None = ...,
     n_classes: int | None = ...,
-    groups: ArrayLike | None = ...,
+    groups: "NDArray[np.integer[Any]] | Sequence[int] | None" = ...,
     n_groups: int | None = ...,
     sample_weight: ArrayLike | None = ...,
     new_weight: ArrayLike | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> Floats: ...
+@overload
+def threshold(
+    s: ArrayLike,
+    /,
+    alpha: Alpha,
+    *,
+    y: ArrayLike | None = ...,
+    n_classes: int | None = ...,
+    groups: Any = ...,
+    on_failure: OnFailure = ...,
+    num_threads: int | None = ...,
+) -> Any: ...
 @explain_options
 def threshold(
     s: Array,
@@ -128,8 +142,9 @@ def threshold(
         Class of every score, for one threshold per class.
     n_classes : int, optional
         Number of classes; default: the largest in `y` plus one, which synchronises the device.
-    groups, n_groups : array of int, shape (..., n), and int, optional
+    groups, n_groups : array of int or text, shape (..., n), and int, optional
         The same for groups that are known for new rows too (Mondrian). With `y`, one threshold per group and class.
+        Groups of text, categories or dates give a dict of thresholds by group.
     sample_weight, new_weight : array, shape (..., n) and (..., m), optional
         Weights of the calibration rows and of m new rows, for new rows of another distribution (covariate shift): the
         ratio of its density to that of the calibration rows, up to a factor. Gives one threshold per new row, for
@@ -144,7 +159,7 @@ def threshold(
     -------
     array of float64, shape (..., A), with `y` (..., A, C), with `groups` (..., A, G), with both (..., A, G, C)
         With weights (..., A, m). One threshold per alpha (A = 1 for a single number); never lower for a smaller alpha.
-        Library and device of `s`.
+        Library and device of `s`. For named groups a dict of such arrays without the axis of groups.
 
     Raises
     ------
@@ -195,6 +210,9 @@ def threshold(
     >>> conformal.threshold(s, 0.5, y=y, groups=[0, 1, 0, 1, 0, 1, 0, 1, 0])
     array([[[0.3, 0.9],
             [0.4, 0.8]]])
+    >>> sex = ["f", "m", "f", "m", "f", "m", "f", "m", "f"]
+    >>> conformal.threshold(s, 0.5, groups=sex)
+    {'f': array([0.5]), 'm': array([0.6])}
     >>> conformal.threshold(
     ...     s,
     ...     0.3,
@@ -203,6 +221,15 @@ def threshold(
     ... )
     array([[0.5, 0.6]])
     """
+    named = encode_groups(groups)
+    if named is not None:
+        if n_groups is not None:
+            validate.refuse("n_groups", "None if groups have names", n_groups)
+        if are_lazy(s, y):
+            cure = "number them, as by names, groups = np.unique(groups, return_inverse=True)"
+            validate.refuse("groups", "integers with Dask arrays", f"text; {cure}", TypeError)
+        s = dispatch.adopt_one("s", s)
+        groups = adapter(s).send(named.codes, s)
     if are_lazy(s, y, groups):
         check_known(n_classes=0 if y is None else n_classes, groups=groups, n_groups=n_groups)
     if not sample_weight is new_weight is None:
@@ -214,10 +241,14 @@ def threshold(
         return _compute_weighted_thresholds(
             s, alpha=alpha, sample_weight=sample_weight, new_weight=new_weight, on_failure=on_failure
         )
-    return _compute_thresholds(
-        s, alpha=alpha, y=y, n_classes=n_classes, groups=groups, n_groups=n_groups, on_failure=on_failure,
-        num_threads=num_threads,
+    found = _compute_thresholds(
+        s, alpha=alpha, y=y, n_classes=n_classes, groups=groups, n_groups=n_groups if named is None else named.names,
+        on_failure=on_failure, num_threads=num_threads,
     )  # fmt: skip
+    if named is None:
+        return found
+    end = () if y is None else (slice(None),)
+    return {name: found[(..., k, *end)] for k, name in enumerate(named.names)}
 
 
 @accept_dask_arrays(s="n", y="n", groups="n")
@@ -228,11 +259,16 @@ def _compute_thresholds(
     y: Array | None,
     n_classes: int | None,
     groups: Array | None,
-    n_groups: int | None,
+    n_groups: int | tuple[Any, ...] | None,
     on_failure: OnFailure,
     num_threads: int | None,
 ) -> Any:
-    """Validate the arrays, compute the thresholds and report classes or groups without scores."""
+    """Validate the arrays, compute the thresholds and report classes or groups without scores.
+
+    `n_groups` is the number of groups or their names; None if it is not known.
+    """
+    group_names = n_groups if isinstance(n_groups, tuple) else None
+    n_groups = len(n_groups) if isinstance(n_groups, tuple) else n_groups
     alphas = parse_alphas(alpha)
     on_failure = validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)
@@ -262,7 +298,7 @@ def _compute_thresholds(
         return found[..., 0]
     given = {"groups": groups, "y": y}
     wrong = [(name, x, sizes[size]) for (name, x), size in zip(given.items(), SIZES, strict=True) if x is not None]
-    unscored = partial(_explain_invalid.explain_missing_scores, list(sizes))
+    unscored = partial(_explain_invalid.explain_missing_scores, list(sizes), group_names)
     if len(sizes) == 2:
         found, status = (adapter(x).reshape(x, (*dispatch.shape_of(x)[:-1], *sizes.values())) for x in (found, status))
     kinds = "cells of group and class" if len(sizes) == 2 else "groups" if y is None else "classes"
@@ -316,6 +352,7 @@ def _validate_scores(s: Any, **labels: Any) -> tuple[int, ...]:
     if not shape:
         validate.refuse("s", "of shape (..., n)", f"shape {shape}")
     _options.warn_of_probabilities(s)
+    _options.refuse_text(labels.get("y"))
     validate.integer(**labels)
     for name, array in labels.items():
         if array is not None and dispatch.shape_of(array) != shape:

@@ -10,7 +10,7 @@ from cmfast._core import dispatch, frames, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, DeviceT, OnFailure, Progress
 from cmfast._core.usual_options import explain_options
-from cmfast.margins import _explain_failure, _long_tables
+from cmfast.margins import _explain_failure, _long_tables, _table_views
 from cmfast.margins._ipf_tables import Axes, build_result
 from cmfast.margins._labels import AxisLabels
 from cmfast.margins._margin_lists import MOST_AXES, split_margins
@@ -187,6 +187,7 @@ def ipf_cells(
         num_threads=num_threads,
         progress=progress,
     )
+    named = None if long is not None else _table_views.read_names(None, axes, targets)
     names = [f"target of margins[{k}]" for k in range(len(axes))]
     values, coords, *targets = dispatch.adopt(values=values, coords=coords, **dict(zip(names, targets, strict=True)))
     batch, sizes = _check_shapes(values, coords, dict(zip(names, targets, strict=True)), axes, shape)
@@ -198,8 +199,10 @@ def ipf_cells(
     )
     result = build_result(out, problem, on_failure)
     if long is None:
-        return result
-    return result._replace(factors=long.select_rows(result.factors), achieved=long.select_rows(result.achieved))
+        return _table_views.name_cells(result, named, coords, sizes)
+    of_table = _table_views.TableNames(words.columns, words.labels, axes, long.coords)
+    result = result._replace(factors=long.select_rows(result.factors), achieved=long.select_rows(result.achieved))
+    return _table_views.name_table(result, of_table)
 
 
 def _check_shapes(

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from cmfast._core import dispatch, failures, validate
 from cmfast._core.annotations import Array, DeviceT, OnFailure, Progress
 from cmfast._core.usual_options import explain_options
-from cmfast.margins import _explain_failure
+from cmfast.margins import _explain_failure, _table_views
 from cmfast.margins._margin_lists import MOST_AXES, count_axes, split_margins
 from cmfast.margins._options import validate_table_options
 from cmfast.margins._result import MarginsResult
@@ -174,11 +174,12 @@ def ipf_nd(
         progress=progress,
     )
     arrays, ndim, batch = adopt_tables(M, axes, targets, ndim)
+    named = _table_views.read_names(M, axes, targets)
     out = dispatch.call("ipf_nd", *arrays, axes=axes, ndim=ndim, **options)
     problem = _explain_failure.TableProblem(
         "M", arrays[0], None, arrays[1:], axes, ndim, batch, options["importance"], options["smoothing"]
     )
-    return build_result(out, problem, on_failure)
+    return _table_views.name_dense_table(build_result(out, problem, on_failure), named, ndim)
 
 
 def build_result(out: Any, problem: _explain_failure.TableProblem, on_failure: OnFailure) -> MarginsResult[Any]:

@@ -233,6 +233,7 @@ def rake(
     max_iter = validate.max_iter(max_iter)
     long, frame = None, frames.collect_table(design)
     design = frame
+    _refuse_several_tables(design)
     if by is not None:
         if names is not None:
             validate.refuse("names", "None with by", validate.format_value(names))
@@ -301,6 +302,13 @@ def rake(
         multipliers, achieved, proof = map(long.select_rows, parts)
         result = result._replace(multipliers=multipliers, achieved=achieved, proof=proof)
     return attach_records(result, records)
+
+
+def _refuse_several_tables(design: Any) -> None:
+    """Raise TypeError for a list of tables, with the call that rakes all of them."""
+    if isinstance(design, list | tuple) and design and all(map(frames.is_table, design)):
+        cure = "one table of all, with a column of their names: rake(pandas.concat(tables), targets, by=column)"
+        validate.refuse("design", cure, f"a {type(design).__name__} of {len(design)} tables", TypeError)
 
 
 def _rake_by(

@@ -1,8 +1,9 @@
 """Result type of scaling tables to margins."""
 
+from collections.abc import Callable
 from typing import Any, Generic, NamedTuple
 
-from cmfast._core import dispatch, result_repr
+from cmfast._core import axis_names, dispatch, result_repr, validate
 from cmfast._core.annotations import ArrayT
 from cmfast.kernels.status import Status
 from cmfast.margins import _table_views
@@ -60,13 +61,27 @@ class MarginsResult(NamedTuple, Generic[ArrayT]):
     n_iter: ArrayT
     status: ArrayT
 
+    @property
+    def _names(self) -> "_table_views.TableNames | None":
+        """Names of axes and categories, if tables or Series gave any."""
+        return axis_names.get_settings(self).get("names")
+
     def _parts(self) -> dict[str, str]:
         """Return the parts that the repr shows, by name."""
+        return self._named_parts(str)
+
+    def _named_parts(self, name: Callable[[str], str]) -> dict[str, str]:
+        """Return the parts; `name` renders names that users gave."""
         shape, batch = dispatch.shape_of(self.table), dispatch.shape_of(self.status)
+        names, margins = self._names, str(len(self.factors))
+        of = " x ".join(map(str, shape[len(batch) :]))
+        if names is not None:
+            kept = validate.format_value(" x ".join(names.axes), str)
+            of = f"{of}{' cells' if names.coords is not None else ''} by {name(kept)}"
+            margins = f"{margins} by {name(names.describe_margins())}"
         return {
-            "of": " x ".join(map(str, shape[len(batch) :]))
-            + (f", a batch of {' x '.join(map(str, batch))}" if batch else ""),
-            "margins": str(len(self.factors)),
+            "of": of + (f", a batch of {' x '.join(map(str, batch))}" if batch else ""),
+            "margins": margins,
             "status": result_repr.format_statuses(self.status),
             "residual": result_repr.format_largest(self.residual),
             "estimated cell error": result_repr.format_largest(self.cell_error),
@@ -89,22 +104,30 @@ class MarginsResult(NamedTuple, Generic[ArrayT]):
         return result_repr.explain_statuses(self.status, index, MEANING, "no tables")
 
     def to_pandas(self) -> Any:
-        """Return a pandas DataFrame with a row per cell, or per listed cell: its index on each axis, and its value."""
-        return _table_views.make_table_frame(self.table, dispatch.shape_of(self.status))
+        """Return a pandas DataFrame with a row per cell, or per listed cell: its index on each axis, and its value.
+
+        If tables or Series named the axes, its categories instead of indices, in columns of these names.
+        """
+        return _table_views.make_table_frame(self.table, dispatch.shape_of(self.status), self._names)
 
     def plot(
-        self, *, index: int | tuple[int, ...] | None = None, axes: int | tuple[int, int] | None = None, ax: Any = None
+        self,
+        *,
+        index: int | tuple[int, ...] | None = None,
+        axes: int | str | tuple[int | str, int | str] | None = None,
+        ax: Any = None,
     ) -> Any:
         """Draw one fitted table as a heat map of two of its axes, or as steps along one.
 
-        Listed cells, as of :func:`ipf_cells`, have one axis: their number in the list.
+        Listed cells, as of :func:`ipf_cells`, have one axis, their number in the list, unless the axes have names.
 
         Parameters
         ----------
         index : int or tuple of int, optional
             Index in the batch; default: the only table.
-        axes : int or tuple of two int, optional
-            Axes of the table, counted from its first; all others are summed over. Default: the first two.
+        axes : int or str, or tuple of two of these, optional
+            Axes of the table, counted from its first, or their names; all others are summed over. Default: the first
+            two.
         ax : matplotlib axes, optional
             Axes to draw on; default: a new figure.
 
@@ -129,4 +152,4 @@ class MarginsResult(NamedTuple, Generic[ArrayT]):
         >>> [text.get_text() for text in result.plot().texts]
         ['1', '1', '2', '2']
         """
-        return _table_views.draw_margin(self.table, dispatch.shape_of(self.status), index, axes, ax)
+        return _table_views.draw_margin(self.table, dispatch.shape_of(self.status), index, axes, ax, self._names)

@@ -27,7 +27,12 @@ from cmfast._core.annotations import (
 )
 from cmfast._core.lazy import accept_dask_arrays
 from cmfast._core.progress import make_reporter
-from cmfast._core.usual_options import explain_options, refuse_labels_of_samples, suggest_option
+from cmfast._core.usual_options import (
+    describe_unknown_option,
+    explain_options,
+    refuse_labels_of_samples,
+    suggest_option,
+)
 from cmfast.kernels.status import Status
 from cmfast.scaling._explain_failure import OUT_OF_RANGE, explain_unnormalised
 from cmfast.scaling._ipf import OPTIONS, ipf, solve, validate_rules
@@ -237,6 +242,12 @@ def importance_weights(
     if target is not None:
         _refuse_options_with_target(method, options)
         return _weigh_by_target(M, target, on_failure=on_failure, num_threads=num_threads, progress=progress)
+    if method is None:
+        unknown = next((name for name in options if name not in OPTIONS), None)
+        if unknown is not None:
+            validate.fail(describe_unknown_option(unknown, ("method", "target", *COMMON_OPTIONS, *OPTIONS)), TypeError)
+        cure = 'importance_weights(M, "row"), or importance_weights(M, target=...)'
+        validate.fail(f"method or target must be given: {cure}", TypeError)
     by = _resolve_method(method, dict(options))
     if by != "bi":
         return _run_by_sums("importance_weights", M, by, on_failure, num_threads, progress)

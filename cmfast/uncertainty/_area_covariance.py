@@ -1,18 +1,53 @@
 """Areas under ROC curves of several models on the same samples, and their covariances (``auc_covariance``)."""
 
-from typing import Any, overload
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import Any, TypeVar, overload
 
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmfast._core import lazy, validate
+from cmfast._core import axis_names, dispatch, frames, lazy, table_columns, validate
+from cmfast._core.adapters import adapter
 from cmfast._core.annotations import AreaName, Array, DeviceT, OnFailure
 from cmfast._core.lazy import accept_dask_arrays
 from cmfast._core.usual_options import explain_options
 from cmfast.metrics._thresholds import adopt_scores
 from cmfast.uncertainty import _area_influences
-from cmfast.uncertainty._areas import AREA, ELSEWHERE, SCORES, AucCovariance, compute_areas
+from cmfast.uncertainty._areas import AREA, AVERAGES, ELSEWHERE, SCORES, AucCovariance, compute_areas
+
+R = TypeVar("R")
+MODEL = "model"  # the axis of models
 
 
+def _accept_table_of_models(function: Callable[..., R]) -> Callable[..., R]:
+    """Decorate a function of scores of models so that it also accepts a table and the names of its columns."""
+    read = table_columns.accept_table(("y_true", "y_score"), ("sample_weight", "clusters"), several=("y_score",))(
+        function
+    )
+
+    @wraps(read)
+    def wrapper(*given: Any, **options: Any) -> Any:
+        """Read the columns of a table, if one is given, and name the models by theirs."""
+        table, *names = given or (None,)
+        if len(names) == 2 and isinstance(names[0], str) and frames.holds_columns(table):
+            given, options = (table,), options | {"y_true": names[0], "y_score": names[1]}
+        is_table = len(given) == 1 and "y_true" in options and "y_score" in options
+        if is_table and isinstance(options["y_score"], str):
+            options["y_score"] = [options["y_score"]]
+        models = options.get("y_score") if len(given) < 2 else given[1]
+        found = read(*given, **options)
+        if not isinstance(found, AucCovariance) or not (is_table or isinstance(models, Mapping)):
+            return found
+        return axis_names.name_axes(found, {MODEL: tuple(models)})  # type: ignore[arg-type]  # names of columns
+
+    return wrapper
+
+
+@overload
+def auc_covariance(
+    table: Any, /, *, y_true: str, y_score: str | Sequence[str] | Mapping[str, str], **options: Any
+) -> AucCovariance[NDArray[Any]]: ...
 @overload
 def auc_covariance(
     y_true: DeviceT,
@@ -39,6 +74,7 @@ def auc_covariance(
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> AucCovariance[NDArray[Any]]: ...
+@_accept_table_of_models
 @explain_options
 def auc_covariance(
     y_true: Array,
@@ -58,10 +94,12 @@ def auc_covariance(
     ----------
     y_true : array of int, bool or str, shape (..., n)
         1 for positive samples, 0 or -1 for the others; with `pos_label` any labels. For averages over classes any
-        labels.
-    y_score : array, shape (..., K, n)
+        labels. Or a table, and names of its columns:
+        ``auc_covariance(table, y_true="label", y_score=["new", "old"])``, as `sample_weight` and `clusters`, too.
+    y_score : array, shape (..., K, n), or dict of str to array
         A row of scores for each of K models; higher means more likely positive. For averages over classes shape
-        (..., K, n, C), with a column for each of the sorted labels of all problems of the batch.
+        (..., K, n, C), with a column for each of the sorted labels of all problems of the batch. Of a dict the result
+        knows the names of the models.
     name : str
         Area, as for :func:`interval`: "roc_auc", "average_precision", "roc_auc_ovr", "roc_auc_ovo",
         "roc_auc_ovr_weighted" or "roc_auc_ovo_weighted".
@@ -146,11 +184,31 @@ def auc_covariance(
     ... )
     >>> found.auc.round(3).tolist(), found.standard_error.round(3).tolist()
     ([0.889, 0.778], [0.157, 0.248])
+
+    Scores in columns of a table:
+
+    >>> import pandas as pd
+    >>> table = pd.DataFrame(
+    ...     {
+    ...         "label": y,
+    ...         "new": [0.9, 0.8, 0.3, 0.5, 0.2, 0.1],
+    ...         "old": [0.7, 0.9, 0.4, 0.6, 0.5, 0.2],
+    ...     }
+    ... )
+    >>> found = uncertainty.auc_covariance(
+    ...     table, y_true="label", y_score=["new", "old"]
+    ... )
+    >>> found.to_pandas().round(3)
+      model    auc  standard_error
+    0   new  0.889           0.157
+    1   old  0.778           0.248
     """
     called = ELSEWHERE.get(str(name).lower())
     if called is not None:
         validate.refuse("name", "the name of an area", f"{name!r}; it is called {called!r}")
     validate.choice("name", name, SCORES)
+    if isinstance(y_score, Mapping):
+        y_score = _stack_models(y_score, name in AVERAGES)
     if name == AREA and max_fpr is None and (clusters is None or clusters is False):
         return _compute_by_delong(
             y_true,
@@ -187,6 +245,22 @@ def _compute_by_delong(
     """Return areas of two classes, by the kernel."""
     arrays = adopt_scores(y_true, y_score, sample_weight, pos_label, on_failure, models=True)
     return AucCovariance(*compute_areas(arrays, on_failure, validate.num_threads(num_threads)))
+
+
+def _stack_models(scores: Mapping[Any, Any], per_class: bool) -> Any:
+    """Return the scores of models by name as an array, shape (..., K, n), or (..., K, n, C) if they are `per_class`."""
+    if not scores:
+        validate.refuse("y_score", "an array", "dict without models", TypeError)
+    if lazy.are_lazy(*scores.values()):
+        validate.refuse("y_score", "an array of Dask, a row for each model", "a dict", TypeError)
+    given = {f"y_score[{validate.format_value(name)}]": one for name, one in scores.items()}
+    arrays = [dispatch.adopt_one(name, one) for name, one in given.items()]
+    shape = validate.same_shape(**dict(zip(given, arrays, strict=True)))
+    if len(shape) < 1 + per_class:
+        wanted = f"of shape {'(..., n, C)' if per_class else '(..., n)'} for each model"
+        validate.refuse("y_score", wanted, f"shape {shape}")
+    host = np.stack([np.asarray(adapter(one).to_host(one)) for one in arrays], axis=len(shape) - 1 - per_class)
+    return adapter(arrays[0]).send(host, arrays[0])
 
 
 def _compute_by_influences(y_true: Array, y_score: Array, name: str, **options: Any) -> AucCovariance[Any]:

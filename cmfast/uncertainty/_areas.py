@@ -96,12 +96,16 @@ class AucCovariance(NamedTuple, Generic[ArrayT]):
         level = validate.confidence_level(confidence_level)
         if not result_repr.is_lazy_result(self):
             warn_of_no_width(self.standard_error)
-        return compute_area_interval(self.auc, self.standard_error, method, level)
+        found = compute_area_interval(self.auc, self.standard_error, method, level)
+        return axis_names.name_axes(found, axis_names.get_axes(self))
 
     def to_pandas(self) -> Any:
-        """Return a pandas DataFrame with a row per model: its area and standard error."""
+        """Return a pandas DataFrame with a row per model, by its name if it has one: its area and standard error."""
         columns = {"auc": self.auc, "standard_error": self.standard_error}
-        return result_frames.make_frame(columns, ("model",))
+        frame = result_frames.make_frame(columns, ("model",))
+        for axis, names in axis_names.get_axes(self).items():
+            frame[axis] = [names[k] for k in frame[axis]]
+        return frame
 
     def plot(self, *, ax: Any = None) -> Any:
         """Draw the area of each model with its 95 % interval, as ``interval().plot()``.
@@ -116,13 +120,21 @@ class AucCovariance(NamedTuple, Generic[ArrayT]):
         matplotlib axes
             Axes of the plot; the figure is not shown.
         """
-        ax = compute_area_interval(self.auc, self.standard_error, "logit", PLOTTED_LEVEL).plot(ax=ax)
+        found = compute_area_interval(self.auc, self.standard_error, "logit", PLOTTED_LEVEL)
+        ax = axis_names.name_axes(found, axis_names.get_axes(self)).plot(ax=ax)
         ax.set_xlabel("area under the ROC curve, 95 % intervals")
         return ax
 
     def _parts(self) -> dict[str, str]:
         """Return the parts that the repr shows, by name."""
-        return {name: result_repr.format_values(getattr(self, name)) for name in ("auc", "standard_error")}
+        return self._named_parts(str)
+
+    def _named_parts(self, name: Callable[[str], str]) -> dict[str, str]:
+        """Return the parts; `name` renders names that users gave."""
+        parts = {field: result_repr.format_values(getattr(self, field)) for field in ("auc", "standard_error")}
+        models = axis_names.get_axes(self).get("model")
+        named = {} if models is None else {"of": name(validate.format_value(", ".join(map(str, models)), str))}
+        return named | parts
 
     def explain(self) -> str:
         """Return a text with the number of models and the range of their areas."""
@@ -219,7 +231,7 @@ def accept_scores(
                 if name not in (*signature(function).parameters, *allowed):
                     validate.fail(describe_unknown_option(name, (*sides, *allowed)), TypeError)
                 if name not in allowed:
-                    validate.refuse(name, f"left out with {names!r}", validate.format_value(value))
+                    validate.refuse(name, f"left out with {names!r}", describe_value(value))
             clusters, max_fpr = options.pop("clusters", None), options.pop("max_fpr", None)
             with reading:
                 if names == AREA and max_fpr is None and (clusters is None or clusters is False):

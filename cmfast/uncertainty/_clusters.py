@@ -36,17 +36,31 @@ def parse_cluster_axis(M: Any, clustered: Any, strata: Any, n: int | None) -> Cl
         return None
     shape = dispatch.shape_of(M)
     if len(shape) < 3:
-        what = "of shape (..., k, C, C) with clusters=True or strata"
+        what = "of shape (..., k, C, C) with clusters=True or strata, or labels y_true, y_pred"
         validate.refuse("M", what, f"shape {shape}")
     if strata is None:
-        return ClusterAxis(np.zeros(shape[-3], np.int64), True)
+        return _refuse_lonely_clusters(ClusterAxis(np.zeros(shape[-3], np.int64), True))
     names = adapter(strata).to_host(strata)
     is_whole = names.dtype.kind == "f" and bool((np.isfinite(names) & (names == np.rint(names))).all())
     if not (names.dtype.kind in STRATUM_KINDS or is_whole) or names.shape != shape[-3:-2]:
         validate.refuse("strata", f"labels of shape {shape[-3:-2]}", f"dtype {names.dtype}, shape {names.shape}")
     if n is not None:
         validate.refuse("n", "None with strata", n)
-    return ClusterAxis(np.unique(names, return_inverse=True)[1].reshape(-1).astype(np.int64), bool(clustered))
+    codes = np.unique(names, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    return _refuse_lonely_clusters(ClusterAxis(codes, bool(clustered)))
+
+
+def _refuse_lonely_clusters(parts: ClusterAxis) -> ClusterAxis:
+    """Return the cluster axis; raise ValueError if every stratum has one cluster, so that nothing varies."""
+    n = len(parts.strata)
+    if parts.clustered and n and count_effective_clusters(parts, None) == 1:
+        where = "in some stratum" if n > 1 else "in all"
+        validate.refuse(
+            "clusters",
+            f"at least two {where}, as variances are those among clusters",
+            "one in each" if n > 1 else "one",
+        )
+    return parts
 
 
 def count_effective_clusters(parts: ClusterAxis, n: int | None) -> int:

@@ -240,7 +240,7 @@ def compare_groups(
     DiagnosticWarning
         Some groups have so few samples that the interval of their metric covers the true value in less than 90 % of
         cases, as for :func:`interval`; with weights by Kish's effective size. Not for "wilson", nor if `on_failure` is
-        "ignore". With clusters: some groups have fewer than twelve.
+        "ignore". With clusters: some groups have fewer than twelve. There is one group, and no `reference` of all.
 
     Notes
     -----
@@ -330,6 +330,7 @@ def compare_groups(
         validate.refuse("names", f"metrics of {C} classes, as fairness needs two", repr(fair))
     labels = axes.get("group", tuple(range(shape[-3])))
     to_all = isinstance(reference, str) and reference == OVERALL and OVERALL not in labels
+    _check_number_of_groups(shape, labels, "ignore" if to_all else on_failure)
     place = None if to_all else _find_reference(reference, labels)
     request = _GroupRequest(
         "", confidence_level, n_resamples, seed, undefined, positive, on_failure, num_threads, to_all, units
@@ -349,6 +350,15 @@ def compare_groups(
     if isinstance(names, str) and names not in GROUPS:
         return found[wanted[0]]
     return GroupComparisonsByMetric({name: found[name] for name in wanted})
+
+
+def _check_number_of_groups(shape: tuple[int, ...], labels: tuple[Any, ...], on_failure: OnFailure) -> None:
+    """Raise ValueError without groups, and warn of a single one, which has no other to differ from."""
+    if not shape[-3]:
+        validate.refuse("groups", "of at least two groups", "none")
+    if shape[-3] == 1 and validate.on_failure(on_failure) != "ignore":
+        only = f"groups has one group, {validate.format_value(labels[0])}"
+        failures.warn_diagnostic(f"{only}, which has no other to differ from; differences and p-values are NaN")
 
 
 def _name_positive(found: GroupComparison, label: Any) -> GroupComparison:

@@ -1,6 +1,6 @@
 """Compare several classifiers on the same samples pairwise, with p-values corrected for the number of pairs."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, overload
 
 import numpy as np
@@ -16,6 +16,7 @@ from cmfast.metrics import _plan
 from cmfast.metrics._names import MetricName, Names
 from cmfast.uncertainty._compare import CompareMethod, CompareOptions, CompareTest, compare_pair
 from cmfast.uncertainty._comparison import Comparison
+from cmfast.uncertainty._many_from_labels import accept_labels_of_models
 from cmfast.uncertainty._paired_counts import PairedCounts
 from cmfast.uncertainty._symmetry_tests import check_paired
 
@@ -147,6 +148,15 @@ def compare_many(
     pos_label: Label | None = ...,
     num_threads: int | None = ...,
 ) -> dict[str, Comparisons]: ...
+@overload
+def compare_many(y_true: Any, y_pred: Any, names: MetricName, **options: Any) -> Comparisons: ...
+@overload
+def compare_many(y_true: Any, y_pred: Any, names: Names = ..., **options: Any) -> dict[str, Comparisons]: ...
+@overload
+def compare_many(
+    table: Any, /, names: Any = ..., *, y_true: str, y_pred: Sequence[str] | Mapping[str, str], **options: Any
+) -> Any: ...
+@accept_labels_of_models
 @accept_delayed
 def compare_many(
     counts_by_pair: Pairs,
@@ -167,7 +177,11 @@ def compare_many(
     Parameters
     ----------
     counts_by_pair : dict of (first, second) to PairedCounts
-        Paired counts of each pair, by the names of both; all with the same groups.
+        Paired counts of each pair, by the names of both; all with the same groups. Or, in its place, the true labels
+        and the predictions of each classifier, in a dict by name, a list or a table of columns:
+        ``compare_many(y_true, {"a": a, "b": b, "c": c}, names)``. Or a table, as for :func:`cmfast.by`, and its
+        columns: ``compare_many(table, names, y_true="label", y_pred=["a", "b", "c"])``. Of both, `groups`, `clusters`
+        and `ignore_index` are those of :func:`paired_counts`. Lazy columns give a Delayed.
     names : str or list of str
         As for :func:`cmfast.metrics.compute`.
     method, test, confidence_level, n_resamples, rng, undefined, pos_label, num_threads
@@ -197,7 +211,6 @@ def compare_many(
 
     Examples
     --------
-    >>> from itertools import combinations
     >>> import numpy as np
     >>> from cmfast import uncertainty
     >>> rng = np.random.default_rng(0)
@@ -206,6 +219,12 @@ def compare_many(
     ...     name: np.where(rng.random(500) < share, y, 0)
     ...     for name, share in zip("abc", (0.9, 0.88, 0.6))
     ... }
+    >>> uncertainty.compare_many(y, said, "f1_macro")
+    <Comparisons: f1_macro 3 pairs, 2 differ>
+
+    The same from counts, which may be added up or saved before:
+
+    >>> from itertools import combinations
     >>> pairs = {
     ...     (a, b): uncertainty.paired_counts(y, said[a], said[b])
     ...     for a, b in combinations(said, 2)
@@ -215,7 +234,9 @@ def compare_many(
     """
     given: Any = counts_by_pair
     if not isinstance(given, Mapping):
-        example = 'as {("a", "b"): paired_counts(y_true, a, b)}'
+        example = (
+            'as {("a", "b"): paired_counts(y_true, a, b)}, or labels: compare_many(y_true, {"a": a, "b": b}, names)'
+        )
         pairs = f"a dict of (first, second) to PairedCounts, {example}"
         validate.refuse("counts_by_pair", pairs, type(given).__name__, TypeError)
     for pair, T in counts_by_pair.items():

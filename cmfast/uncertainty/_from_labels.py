@@ -1,9 +1,9 @@
 """Let functions of counts accept labels instead: ``interval(y_true, y_pred, names)``, or columns of a table."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import wraps
 from inspect import signature
 from typing import Any, NoReturn, TypeVar
@@ -61,16 +61,17 @@ def accept_labels(function: Callable[..., R]) -> Callable[..., R]:
         found = _find_columns(given, options, SIDES)
         if found is not None:
             columns, table, rest = found
-            columns |= _take_clusters(options)
-            given = (ConfusionCounts.from_labels(table, **columns, ignore_index=ignored), *rest)
+            columns |= _take_units(options, of_table=True)
+            with _name_clusters() if "groups" in columns else nullcontext():
+                given = (ConfusionCounts.from_labels(table, **columns, ignore_index=ignored), *rest)
         elif len(given) > 2 and (isinstance(given[1], str) or isinstance(given[2], float)):
             return function(*given, **options)  # raises TypeError, as options are given by name
         elif len(given) > 2 or (len(given) == 2 and _are_labels(*given)):
-            clusters = _take_clusters(options)
-            if not clusters:
+            units = _take_units(options, of_table=False)
+            if not units:
                 warn_of_pooled_indicators(*given[:2])
-            with _name_clusters() if clusters else nullcontext():
-                given = (_count_arrays(*given[:2], **clusters, ignore_index=ignored), *given[2:])
+            with _name_clusters() if units else nullcontext():
+                given = (_count_arrays(*given[:2], **units, ignore_index=ignored), *given[2:])
         elif ignored is not None:
             _refuse_ignored(ignored)
         if given and lazy.is_delayed(given[0]):
@@ -80,6 +81,8 @@ def accept_labels(function: Callable[..., R]) -> Callable[..., R]:
             names = given[1] if len(given) > 1 else None
             M, positive, axes = counts._take_for(names, options.get("pos_label"))
             options["pos_label"] = positive if _plan.is_binary(_plan.resolve_names(names)) else None
+            if isinstance(options.get("strata"), _StrataOfGroups):
+                options["strata"] = _find_strata(counts, options["strata"])
             if options.get("clusters") or options.get("strata") is not None:  # the groups are summed
                 axes.pop("group", None)
             keys = counts.group_names if axis_names.GROUP in axes and counts.group_names != UNNAMED else ()
@@ -235,22 +238,66 @@ def _are_labels(first: Any, second: Any) -> bool:
     return hasattr(first, "__len__") and len(first) == len(second)
 
 
-def _take_clusters(options: dict[str, Any]) -> dict[str, Any]:
-    """Set the option `clusters`, if it holds the cluster of each sample, to True, and return it as groups."""
-    clusters = options.get("clusters")
-    if clusters is None or isinstance(clusters, bool):
-        return {}
-    options["clusters"] = True
-    return {"groups": clusters}
+@dataclass(frozen=True)
+class _StrataOfGroups:
+    """Mark that the strata are the last columns of the groups, after `n_clusters` columns of clusters."""
+
+    n_clusters: int
+
+
+def _take_units(options: dict[str, Any], *, of_table: bool) -> dict[str, Any]:
+    """Replace clusters and strata of samples in the options by those of groups; return these groups, if any.
+
+    `of_table` says that they name columns of a table.
+    """
+    clusters, strata = options.get("clusters"), options.get("strata")
+    is_clustered = not (clusters is None or isinstance(clusters, bool))
+    if is_clustered:
+        options["clusters"] = True
+    if strata is None:
+        return {"groups": clusters} if is_clustered else {}
+    if clusters is True:
+        validate.refuse("clusters", "the cluster of each sample, if labels are given", "True")
+    units = _name_columns("clusters", clusters, of_table) if is_clustered else {}
+    columns = _name_columns("strata", strata, of_table)
+    options["strata"] = _StrataOfGroups(len(units))
+    return {"groups": units | columns}
+
+
+def _name_columns(name: str, value: Any, of_table: bool) -> dict[str, Any]:
+    """Return the columns that an option gives, as a dict; a single one has the name of the option."""
+    if of_table and isinstance(value, list | tuple) and all(isinstance(column, str) for column in value):
+        value = {column: column for column in value}
+    if isinstance(value, Mapping):
+        return {f"{name} {key}": column for key, column in value.items()}
+    return {name: value}
+
+
+def _find_strata(counts: "ConfusionCounts[Any]", marked: _StrataOfGroups) -> np.ndarray:
+    """Return the stratum of each group of `counts`; raise ValueError if a cluster is in several strata."""
+    keys, labels = counts._held.keys, counts.groups
+    if keys is None or labels is None:
+        return np.zeros(0, np.int64)
+    n = marked.n_clusters
+    units, strata = keys.rows[:, :n], np.unique(keys.rows[:, n:], axis=0, return_inverse=True)[1].reshape(-1)
+    torn = np.flatnonzero((units[1:] == units[:-1]).all(axis=1) & (n > 0))
+    if len(torn):
+        first, second = (labels[k] for k in (torn[0], torn[0] + 1))
+        cluster = ", ".join(map(validate.format_value, first[:n]))
+        both = " and ".join(", ".join(map(validate.format_value, label[n:])) for label in (first, second))
+        cure = "give clusters of different strata different names"
+        validate.refuse("strata", "the same for all samples of a cluster", f"{both} in cluster {cluster}; {cure}")
+    return strata
 
 
 @contextmanager
 def _name_clusters() -> Iterator[None]:
-    """In this block, call groups clusters in errors, as the caller named them."""
+    """In this block, call groups clusters or strata in errors, as the caller named them."""
     try:
         yield
     except (TypeError, ValueError) as error:
-        text = re.sub(r"\bgroups\b", "clusters", str(error))
+        text = re.sub(r"\bgroups\['(clusters|strata)\b[^']*'\]", r"\1", str(error))
+        text = re.sub(r"\bgroups\b", "clusters", text)
         raise type(error)(text) from error.__cause__
 
 
@@ -269,8 +316,9 @@ def _find_columns(
     if found is None:
         table = given[0]
         kind = "lazy table" if frames.is_lazy_table(table) else ""
-        if sides == SIDES and len(given) < 3 and frames.is_table(table) and len(set(table.shape)) > 1:
-            kind = "table of labels"
+        if not kind and frames.is_table(table) and (len(given) < 3 or isinstance(given[1], str)):
+            is_counted = caller.name() in USUAL_ARGUMENTS if sides == PAIRED_SIDES else len(set(table.shape)) == 1
+            kind = "" if is_counted else "table of labels"
         if kind:
             names = ", ".join(f"{side}=" for side in sides)
             validate.fail(f"a {kind} is read by the names of its columns; pass the table, and {names}", TypeError)
@@ -316,16 +364,18 @@ def _refuse_ignored(value: Any) -> NoReturn:
 
 def _count_arrays(y_true: Any, y_pred: Any, groups: Any = None, *, ignore_index: Any) -> Any:
     """Count two arrays of labels; Dask arrays give a Delayed."""
-    if not lazy.are_lazy(y_true, y_pred, groups):
+    columns = groups if isinstance(groups, Mapping) else {} if groups is None else {"groups": groups}
+    if not lazy.are_lazy(y_true, y_pred, *columns.values()):
         return ConfusionCounts.from_labels(y_true, y_pred, groups=groups, ignore_index=ignore_index)
-    arrays = {"y_true": y_true, "y_pred": y_pred, "groups": groups}
+    arrays = {"y_true": y_true, "y_pred": y_pred, **columns}
     options = {"ignore_index": ignore_index, "num_threads": None}
     return lazy.dask().merge_parts(_count_labels, _merge_labels, arrays, dict.fromkeys(arrays, 0), **options)
 
 
-def _count_labels(y_true: Any, y_pred: Any, groups: Any = None, *, ignore_index: Any, num_threads: Any = None) -> Any:
-    """Count one part of the labels."""
+def _count_labels(y_true: Any, y_pred: Any, *, ignore_index: Any, num_threads: Any = None, **columns: Any) -> Any:
+    """Count one part of the labels, by the groups of some columns."""
     del num_threads  # counting a part is too fast to need a second thread
+    groups = columns.get("groups", columns or None)
     return ConfusionCounts.from_labels(y_true, y_pred, groups=groups, ignore_index=ignore_index)
 
 

@@ -133,9 +133,10 @@ def interval(
         :func:`cmfast.confusion_matrix` counts them with ``groups=``. If labels or scores are given: the cluster of
         each sample, or the name of a column.
         The metric, or the normalised matrix, is that of their sum; clusters are resampled, not samples.
-    strata : array, shape (k,), optional
+    strata : array, shape (k,) or (n,), optional
         The stratum of every matrix along the axis before the last two; each stratum is resampled with its own number
-        of clusters (samples without `clusters`). The metric is that of the sum.
+        of clusters (samples without `clusters`). The metric is that of the sum. If labels are given: the stratum of
+        each sample, the same for all samples of a cluster; or the names of one or several columns.
     prior : {"unit", "perks", "jeffreys", "laplace", "haldane"}, float or array, shape (C, C)
         Prior pseudo-counts of the cells, for Dirichlet draws (see :func:`posterior`).
     n : int, optional
@@ -173,7 +174,7 @@ def interval(
     ------
     TypeError, ValueError
         `M` is not square or not real; an unknown name; "wilson" for a metric that is not a share of samples; "bca" or
-        "wilson" or "normal" with "dirichlet".
+        "wilson" or "normal" with "dirichlet"; a single cluster; a cluster in two strata.
 
     Warns
     -----

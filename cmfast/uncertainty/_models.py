@@ -62,15 +62,15 @@ def _find_names(given: tuple[Any, ...], options: dict[str, Any]) -> tuple[str, s
     if is_table and len(given) > 3 and all(isinstance(name, str) for name in given[1:4]):
         names = given[2:4]  # after the table and the column of the truth
     elif "y_a" in options and "y_b" in options:
-        names = tuple(side if is_table else _get_name(side) for side in (options["y_a"], options["y_b"]))
+        names = tuple(side if is_table else get_name_of_column(side) for side in (options["y_a"], options["y_b"]))
     else:
-        names = () if is_table else tuple(map(_get_name, given[1:3]))
+        names = () if is_table else tuple(map(get_name_of_column, given[1:3]))
     if len(names) < 2 or not all(isinstance(name, str) and name for name in names) or names[0] == names[1]:
         return None
     return names
 
 
-def _get_name(column: Any) -> Any:
+def get_name_of_column(column: Any) -> Any:
     """Return the name of a Series; None for anything else."""
     is_column = type(column).__module__.partition(".")[0] in LIBRARIES
     return getattr(column, "name", None) if is_column else None

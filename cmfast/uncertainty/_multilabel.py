@@ -18,7 +18,7 @@ import numpy as np
 from cmfast._core import axis_names, dispatch, failures, lazy, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure, Undefined
-from cmfast._core.usual_options import describe_unknown_option
+from cmfast._core.usual_options import describe_unknown_option, describe_value
 from cmfast.confusion_counts import _groups
 from cmfast.kernels.shared.uncertainty import compute_acceleration
 from cmfast.metrics import _multilabel, _plan
@@ -62,7 +62,7 @@ def accept_indicators(
                 if name not in (*signature(function).parameters, *sides, *allowed):
                     validate.fail(describe_unknown_option(name, (*sides, *allowed)), TypeError)
                 if name not in allowed:
-                    validate.refuse(name, "left out with multilabel=True", validate.format_value(value))
+                    validate.refuse(name, "left out with multilabel=True", describe_value(value))
             if lazy.are_lazy(*arrays, options.get("clusters")):
                 return lazy.dask().call_delayed(compute, *given, **options)
             return compute(*given, **options)

@@ -168,9 +168,10 @@ def standard_error(
         :func:`cmfast.confusion_matrix` counts them with ``groups=``. If labels are given: the cluster of each
         sample, or the name of a column.
         The metric, or the normalised matrix, is that of their sum; clusters are the sampling units, not samples.
-    strata : array, shape (k,), optional
+    strata : array, shape (k,) or (n,), optional
         The stratum of every matrix along the axis before the last two; the number of clusters (samples without
-        `clusters`) per stratum is fixed. The metric is that of the sum.
+        `clusters`) per stratum is fixed. The metric is that of the sum. If labels are given: the stratum of each
+        sample, the same for all samples of a cluster; or the names of one or several columns.
     n : int, optional
         Number of samples of a test set, or of clusters; default: that of `M`.
     undefined : {"present", "nan", "strict", "zero", "one"} or float
@@ -197,7 +198,7 @@ def standard_error(
     Raises
     ------
     TypeError, ValueError
-        `M` is not square or not real; an unknown name; a binary name for more than two classes.
+        `M` is not square or not real; an unknown name; a binary name for more than two classes; a single cluster.
 
     Notes
     -----

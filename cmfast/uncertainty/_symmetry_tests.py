@@ -1,6 +1,6 @@
 """Tests of paired classifiers and square tables: McNemar, Bowker (symmetry), Stuart-Maxwell (marginal homogeneity)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple, get_args, overload
 
 import numpy as np
@@ -162,35 +162,55 @@ class Symmetry(NamedTuple):
         """
         if np.ndim(self.p_value):
             validate.fail(f"plot draws the test of one table, got a batch of {np.shape(self.p_value)}")
-        table = axis_names.get_settings(self).get("table")
-        if table is None:
+        drawn = axis_names.get_settings(self).get("largest")
+        if drawn is None:
             validate.fail("this result does not know its table; call plot of what bowker or stuart_maxwell returned")
-        labels = axis_names.get_axes(self).get("class", range(len(table)))
-        if axis_names.get_metric(self) == "bowker":
-            return _draw_exchanges(ax, table, labels)
-        return _draw_marginal_differences(ax, table, labels)
+        labels = axis_names.get_axes(self).get("class")
+        names = [", ".join(str(k if labels is None else labels[k]) for k in classes) for classes in drawn.classes]
+        texts = [f"{one:,.6g} and {other:,.6g}" for one, other in zip(drawn.counts, drawn.others, strict=True)]
+        widths = [one - other for one, other in zip(drawn.counts, drawn.others, strict=True)]
+        is_of_pairs = axis_names.get_metric(self) == "bowker"
+        what = (
+            "count of the pair (row, column) minus that of the reverse" if is_of_pairs else "row sum minus column sum"
+        )
+        return plotting.draw_bars(ax, names, widths, texts, what)
 
 
-def _draw_exchanges(ax: Any, table: np.ndarray, labels: Sequence[Any]) -> Any:
-    """Draw the differences of the cells of one table and their mirror images, by part of the statistic."""
-    i, j = np.nonzero(np.triu(table + table.T, 1))
-    there, back = table[i, j], table[j, i]
-    apart = there - back
-    order = np.argsort(-(apart * (apart / (there + back))), kind="stable")[: plotting.MOST_BARS]
-    pairs = zip(i[order].tolist(), j[order].tolist(), strict=True)
-    names = [f"{labels[row]}, {labels[col]}" for row, col in pairs]
-    texts = [f"{there[k]:,.6g} and {back[k]:,.6g}" for k in order]
-    what = "count of the pair (row, column) minus that of the reverse"
-    return plotting.draw_bars(ax, names, apart[order].tolist(), texts, what)
+class _LargestDifferences(NamedTuple):
+    """The largest differences of one table, which its plot draws: the classes, and both counts of each."""
+
+    classes: list[tuple[int, ...]]
+    counts: list[float]
+    others: list[float]
 
 
-def _draw_marginal_differences(ax: Any, table: np.ndarray, labels: Sequence[Any]) -> Any:
-    """Draw the row sums minus the column sums of one table, the largest differences first."""
-    rows, cols = table.sum(1), table.sum(0)
+def _find_largest_exchanges(S: np.ndarray, exponent: Any, parts: np.ndarray) -> _LargestDifferences:
+    """Return the pairs of cells of one table with the largest `parts` of the statistic, shape (C, C), upper triangle.
+
+    Of equal parts the first ones; pairs without counts are left out.
+    """
+    most = plotting.MOST_BARS
+    rows = np.sort(np.argsort(-parts.max(1, initial=0.0), kind="stable")[:most])  # hold the largest parts
+    order = np.argsort(-parts[rows], axis=None, kind="stable")[:most]
+    i, j = rows[order // len(S)] if len(S) else order, order % max(len(S), 1)
+    found = [pair for pair in zip(i.tolist(), j.tolist(), strict=True) if parts[pair] > 0.0]
+    for row in range(len(S)):  # pairs that are exchanged equally often come last
+        if len(found) >= most:
+            break
+        equal = np.flatnonzero((S[row, row + 1 :] + S[row + 1 :, row] > 0.0) & (parts[row, row + 1 :] == 0.0))
+        found += [(row, row + 1 + col) for col in equal[: most - len(found)].tolist()]
+    counts, others = (
+        [float(np.ldexp(S[pair], exponent)) for pair in pairs] for pairs in (found, [p[::-1] for p in found])
+    )
+    return _LargestDifferences(list(found), counts, others)
+
+
+def _find_largest_biases(S: np.ndarray, exponent: Any) -> _LargestDifferences:
+    """Return the classes of one table with the largest differences of row sum and column sum."""
+    rows, cols = S.sum(1), S.sum(0)
     order = np.argsort(-np.abs(rows - cols), kind="stable")[: plotting.MOST_BARS]
-    texts = [f"{rows[k]:,.6g} and {cols[k]:,.6g}" for k in order]
-    names = [str(labels[k]) for k in order.tolist()]
-    return plotting.draw_bars(ax, names, (rows - cols)[order].tolist(), texts, "row sum minus column sum")
+    counts, others = (np.ldexp(sums[order], exponent).tolist() for sums in (rows, cols))
+    return _LargestDifferences([(k,) for k in order.tolist()], counts, others)
 
 
 @overload
@@ -347,7 +367,7 @@ def bowker(T: "PairedCounts | Array", /, *, on_failure: OnFailure = None, ignore
     both, apart = S + S.swapaxes(-1, -2), S - S.swapaxes(-1, -2)
     parts = np.where(upper & (both > 0), apart**2 / np.where(both > 0, both, 1.0), 0.0)
     found = _build_symmetry(parts.sum((-1, -2)), exponent, met.sum((-1, -2)), bad)
-    return _keep_table(found, T, "bowker", S, exponent)
+    return found if S.ndim > 2 else _name_largest(found, T, "bowker", _find_largest_exchanges(S, exponent, parts))
 
 
 @overload
@@ -428,7 +448,8 @@ def stuart_maxwell(
         d[..., :k] += share * d[..., k, np.newaxis]
         weights[..., :k, :k] += row[..., :, np.newaxis] * share[..., np.newaxis, :]
         weights[..., np.arange(k), np.arange(k)] = 0.0
-    return _keep_table(_build_symmetry(statistic, exponent, degrees, bad), T, "stuart_maxwell", S, exponent)
+    found = _build_symmetry(statistic, exponent, degrees, bad)
+    return found if S.ndim > 2 else _name_largest(found, T, "stuart_maxwell", _find_largest_biases(S, exponent))
 
 
 def _scale_to_unit(S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -452,12 +473,10 @@ def _build_symmetry(statistic: np.ndarray, exponent: np.ndarray, degrees: np.nda
     return Symmetry(np.where(bad, np.nan, statistic)[()], np.where(bad, np.nan, p)[()], degrees[()])
 
 
-def _keep_table(found: Symmetry, T: Any, test: str, S: np.ndarray, exponent: np.ndarray) -> Symmetry:
-    """Return the result of a test of one table with the table, which its plot draws; that of a batch as it is."""
-    if S.ndim > 2:
-        return found
+def _name_largest(found: Symmetry, T: Any, test: str, largest: _LargestDifferences) -> Symmetry:
+    """Return the result of a test of one table with the differences that its plot draws, not with the table."""
     axes = {"class": T.labels} if isinstance(T, PairedCounts) else axis_names.get_axes_of_counts(T)
-    return axis_names.name_axes(found, axes, test, {"table": np.ldexp(S, exponent) if exponent else S})
+    return axis_names.name_axes(found, axes, test, {"largest": largest})
 
 
 def _adopt_table(T: Any, on_failure: OnFailure) -> tuple[np.ndarray, np.ndarray]:

@@ -498,3 +498,28 @@ def test_text_ratings_are_no_counts_of_raters():
     assert found.n_items == 20
     with pytest.raises(ValueError, match="got 'quadratic'; squared differences are 'interval'"):
         agreement.compute([[0, 1], [1, 1]] * 10, "conger_kappa", weights="quadratic")
+
+
+@pytest.mark.parametrize(
+    "ratings", [np.arange(4)[:, np.newaxis], [["a"], ["b"]], np.zeros((2, 5, 1)), np.zeros((5, 0))]
+)
+def test_one_rater_agrees_with_nobody(ratings):
+    with pytest.raises(ValueError, match=r"^agreement.compute: ratings must be of at least two raters, one per column"):
+        agreement.compute(ratings)
+
+
+def test_items_with_single_ratings_say_nothing():
+    lonely = [[1, None], [None, 2], [3, None]]
+    text = "agreement.compute: no item has ratings of two raters, so agreement is undefined, and undefined= its value"
+    with pytest.warns(cmfast.DiagnosticWarning, match=f"^{text}$"):
+        found = agreement.compute(lonely, "krippendorff_alpha", undefined="nan")
+    assert np.isnan(found.estimate)
+    assert found.n_items == 0
+    with pytest.warns(cmfast.DiagnosticWarning, match="no item has ratings of two raters"):
+        agreement.from_counts([[1, 0], [0, 1], [1, 0]], "fleiss_kappa")
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        agreement.compute(lonely, "krippendorff_alpha", on_failure="ignore")
+        both = np.array([[[1.0, np.nan]] * 3, [[1.0, 1.0], [2.0, 2.0], [1.0, 2.0]]])  # one is defined
+        agreement.compute(both, "krippendorff_alpha")
+    assert not [one for one in caught if "no item" in str(one.message)]

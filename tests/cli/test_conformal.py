@@ -71,6 +71,7 @@ def test_tables(tmp_path, capsys, files):
         (["--method", "raps", "--lam", "400"], "lam must be below 1000 / C"),
         (["--k-reg", "2"], "--k-reg belongs to --method raps"),
         (["--method", "saps"], "--method saps needs --lam"),
+        (["--method", "raps", "--k-reg", "1"], "--method raps needs --lam, the penalty per rank beyond --k-reg"),
         (["--method", "top_k", "--lam", "1"], "--lam belongs to --method raps or saps"),
     ],
 )

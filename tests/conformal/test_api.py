@@ -544,6 +544,8 @@ def test_coverage_by_size_and_confusion_agree():
         ({"rng": 0, "method": "top_k", "lam": 0.1}, 'lam must be 0 unless method="raps" or "saps"'),
         ({"rng": 0, "k_reg": 2}, 'k_reg must be 0 unless method="raps", got 2'),
         ({"rng": 0, "method": "saps", "lam": 0.1, "k_reg": 1}, 'k_reg must be 0 unless method="raps", got 1'),
+        ({"rng": 0, "method": "raps"}, 'lam must be given for method="raps", the penalty per rank beyond k_reg, for'),
+        ({"rng": 0, "method": "raps", "k_reg": 2}, 'lam must be given for method="raps"'),
         ({"rng": 0, "method": "saps"}, 'lam must be above 0 for method="saps", the weight of a rank'),
         ({"rng": 0, "method": "saps", "lam": 170}, "lam must be below 1000 / C = 167"),
         ({"rng": 0, "method": "raps", "lam": 170}, "lam must be below 1000 / C = 167"),
@@ -552,6 +554,10 @@ def test_coverage_by_size_and_confusion_agree():
 def test_options_that_contradict_each_other(options, said):
     with pytest.raises(ValueError, match=f"^conformal.scores: {said}"):
         conformal.scores(P, **options)
+
+
+def test_raps_with_a_penalty_of_zero_is_aps():
+    assert_same_bits(conformal.scores(P, method="raps", lam=0, k_reg=2), conformal.scores(P))
 
 
 def test_shares_of_tensors_are_float64():

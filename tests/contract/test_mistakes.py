@@ -219,11 +219,47 @@ GRADES = pd.DataFrame({"a": ["low", "mid", "high", "mid"] * 9, "b": ["low", "hig
 ONE_HOT = np.eye(3)[Y]
 COUNTS = cmfast.ConfusionCounts.from_labels(TEXT, TEXT)
 ELSEWHERE = {
-    "compare_many of columns": (
-        lambda: uncertainty.compare_many(Y, [P, P], "f1"),
-        r'it takes a dict of pairs: compare_many\({\("a", "b"\): paired_counts\(y_true, a, b\)}, names\)',
+    "importance_weights by normalize": (
+        lambda: cmfast.importance_weights(M, normalize="row"),
+        "there is no option 'normalize'; it is called method=",
     ),
-    "compare_many of a list": (lambda: uncertainty.compare_many([P, P]), r'as {\("a", "b"\): paired_counts'),
+    "importance_weights by mode": (lambda: cmfast.importance_weights(M, mode="row"), "did you mean 'method'"),
+    "importance_weights of nothing": (
+        lambda: cmfast.importance_weights(M),
+        r'method or target must be given: importance_weights\(M, "row"\)',
+    ),
+    "mcnemar with correction": (
+        lambda: uncertainty.mcnemar(Y, P, P, correction=True),
+        "'correction'; kind=\"corrected\" is the chi-square test with the continuity correction",
+    ),
+    "mcnemar with an alternative": (
+        lambda: uncertainty.mcnemar(Y, P, P, alternative="less"),
+        "'alternative'; the test is two-sided",
+    ),
+    "rake of several tables": (
+        lambda: cmfast.rake([ABC, ABC], {"a": {1: 2.0}}),
+        r"design must be one table of all, .* rake\(pandas\.concat\(tables\), targets, by=column\), got a list of 2",
+    ),
+    "compare of a table": (
+        lambda: uncertainty.compare(GRADES, "accuracy"),
+        "a table of labels is read by the names of its columns; pass the table, and y_true=, y_a=, y_b=$",
+    ),
+    "mcnemar of a table": (lambda: uncertainty.mcnemar(GRADES), "pass the table, and y_true=, y_a=, y_b=$"),
+    "equivalence of a table": (
+        lambda: uncertainty.equivalence(GRADES, "accuracy", 0.1),
+        "pass the table, and y_true=, y_a=, y_b=$",
+    ),
+    "compare_groups of a table": (
+        lambda: uncertainty.compare_groups(GRADES, "accuracy"),
+        "pass the table, and y_true=, y_pred=, groups=$",
+    ),
+    "compare_many of arrays": (
+        lambda: uncertainty.compare_many(Y, P, P, "f1"),
+        r"the predictions of two or more classifiers, as a dict {name: predictions}, a list or a table of columns, got",
+    ),
+    "compare_many of one model": (lambda: uncertainty.compare_many(Y, P, "f1"), "the predictions of two or more class"),
+    "compare_many of a table": (lambda: uncertainty.compare_many(ABC, "f1"), "a table needs y_true= and y_pred="),
+    "compare_many of a list": (lambda: uncertainty.compare_many([P, P]), r'labels: compare_many\(y_true, {"a": a, "b"'),
     "bowker of labels": (lambda: uncertainty.bowker(Y, P), r"count two columns of labels first, by confusion_matrix"),
     "stuart_maxwell of text": (
         lambda: uncertainty.stuart_maxwell(TEXT, TEXT),

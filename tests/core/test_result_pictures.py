@@ -377,3 +377,17 @@ def test_one_flip():
     assert "<th>truth</th><td><bdi>&lt;b&gt;</bdi></td>" in shown
     assert "<b>" not in shown
     pd.testing.assert_frame_equal(flip.to_pandas(), pd.DataFrame(T.flips(1)))
+
+
+@pytest.mark.parametrize("test", [uncertainty.bowker, uncertainty.stuart_maxwell])
+def test_symmetry_keeps_what_it_draws_and_no_table(test):
+    table = np.random.default_rng(3).integers(0, 9, (400, 400))
+    found = test(table)
+    assert len(pickle.dumps(found)) < 10_000  # of 1.3 MB
+    assert len(bars(found.plot())[0]) == 20
+    huge, plain = test(np.array(S, float) * 2.0**900), test(S)  # scaled while it is tested
+    assert bars(huge.plot())[0] == bars(plain.plot())[0]
+    assert bars(huge.plot())[1] == [width * 2.0**900 for width in bars(plain.plot())[1]]
+    for empty in (np.zeros((0, 0)), np.zeros((3, 3)), np.eye(3)):
+        names = bars(test(empty).plot())[0]
+        assert names == ([] if test is uncertainty.bowker else [str(k) for k in range(len(empty))])

@@ -4,6 +4,7 @@ import warnings
 from statistics import NormalDist
 
 import numpy as np
+import pandas as pd
 import pytest
 from checks import assert_same_bits
 from optional import torch
@@ -260,3 +261,76 @@ def test_bad_values_are_named():
     ):
         with pytest.raises(cmfast.FailureError, match=f"INVALID; {said}"):
             uncertainty.auc_covariance(**{"y_true": Y, "y_score": [S], "on_failure": "raise"} | given)
+
+
+TABLE_RNG = np.random.default_rng(12)
+ILL = TABLE_RNG.integers(0, 2, 120)
+NEW, OLD = (ILL + TABLE_RNG.normal(size=120) for _ in range(2))
+UNITS = {"sample_weight": TABLE_RNG.uniform(1, 2, 120), "clusters": np.arange(120) % 30}
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+@pytest.mark.parametrize("name", ["roc_auc", "average_precision"])
+@pytest.mark.parametrize("of", [(), ("sample_weight",), ("sample_weight", "clusters")])
+def test_columns_of_a_table_are_rows_of_scores(kind, name, of):
+    table = pytest.importorskip(kind).DataFrame({"y": ILL, "a": NEW, "b": OLD, **UNITS})
+    units = {unit: UNITS[unit] for unit in of}
+    want = uncertainty.auc_covariance(ILL, [NEW, OLD], name=name, **units)
+    names = {unit: unit for unit in of}
+    calls = [
+        uncertainty.auc_covariance(table, y_true="y", y_score=["a", "b"], name=name, **names),
+        uncertainty.auc_covariance(table, "y", ["a", "b"], name=name, **names),
+        uncertainty.auc_covariance(table, y_true="y", y_score={"a": "a", "b": "b"}, name=name, **names),
+        uncertainty.auc_covariance(ILL, {"a": NEW, "b": OLD}, name=name, **units),
+    ]
+    for found in calls:
+        for one, other in zip(found, want, strict=True):
+            np.testing.assert_array_equal(one, other)
+        assert found.to_pandas()["model"].tolist() == ["a", "b"]
+        assert found.interval().to_pandas()["model"].tolist() == ["a", "b"]
+        assert repr(found).startswith("<AucCovariance: of a, b, auc 0.")
+    assert want.to_pandas()["model"].tolist() == [0, 1]
+
+
+def test_one_column_is_one_model():
+    table = pd.DataFrame({"y": ILL, "a": NEW})
+    for found in (
+        uncertainty.auc_covariance(table, "y", "a"),
+        uncertainty.auc_covariance(table, y_true="y", y_score="a"),
+    ):
+        assert found.auc.shape == (1,)
+        assert found.auc[0] == uncertainty.auc_covariance(ILL, [NEW]).auc[0]
+
+
+def test_models_by_name_with_scores_per_class():
+    kind = TABLE_RNG.integers(0, 3, 120)
+    P, Q = (TABLE_RNG.normal(size=(120, 3)) + np.eye(3)[kind] for _ in "PQ")
+    found = uncertainty.auc_covariance(kind, {"P": P, "Q": Q}, name="roc_auc_ovr")
+    want = uncertainty.auc_covariance(kind, np.stack([P, Q]), name="roc_auc_ovr")
+    np.testing.assert_array_equal(found.covariance, want.covariance)
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (
+            lambda t: uncertainty.auc_covariance(t, y_true="y", y_score=["a", "bb"]),
+            "must be one of the columns y, a",
+        ),
+        (lambda t: uncertainty.auc_covariance(t, y_true="y"), "y_score must be the name of a column, got nothing"),
+        (uncertainty.auc_covariance, "a table needs y_true= and y_score=, the names of its columns"),
+        (lambda t: uncertainty.auc_covariance(t["y"], {}), "y_score must be an array, got dict without models"),
+        (
+            lambda t: uncertainty.auc_covariance(t["y"], {"a": t["a"], "b": t["a"][:5]}),
+            r"arrays must have one shape, got y_score\['a'\]: \(120,\), y_score\['b'\]: \(5,\)",
+        ),
+        (
+            lambda t: uncertainty.auc_covariance(t, y_true="y", y_score=["a"], name="roc_auc_ovr"),
+            r"y_score must be of shape \(..., n, C\) for each model, got shape \(120,\)",
+        ),
+    ],
+    ids=range(6),
+)
+def test_messages_of_models_name_the_columns(call, text):
+    with pytest.raises((TypeError, ValueError), match=text):
+        call(pd.DataFrame({"y": ILL, "a": NEW}))

@@ -202,3 +202,16 @@ def test_cells_of_any_number_of_threads_are_the_same():
     np.testing.assert_array_equal(
         some.low[1], uncertainty.interval(stack, of="bi", clusters=True, n_resamples=300).low[1]
     )
+
+
+@pytest.mark.parametrize("function", [uncertainty.interval, uncertainty.standard_error])
+def test_one_cluster_is_refused(function):
+    y, guess = np.arange(20) % 3, np.arange(20) % 2
+    text = "clusters must be at least two in all, as variances are those among clusters, got one$"
+    with pytest.raises(ValueError, match=text):
+        function(y, guess, "accuracy", clusters=["a"] * 20)
+    M = np.ones((2, 3, 3), int)
+    with pytest.raises(ValueError, match=text):
+        function(M[:1], "accuracy", clusters=True)
+    with pytest.raises(ValueError, match=r"clusters must be at least two in some stratum, .* got one in each$"):
+        function(M, "accuracy", clusters=True, strata=["a", "b"])

@@ -287,3 +287,188 @@ def test_the_calls_in_the_help_work():
             some, others = (x if isinstance(x, tuple) else (x,) for x in (one, found[0]))
             for field, wanted in zip(some, others, strict=True):
                 np.testing.assert_array_equal(field, wanted)
+
+
+PATIENT_OF_SAMPLE = RNG.permuted(np.arange(300) % 30)
+SITE = WORDS[PATIENT_OF_SAMPLE % 3]
+STRATIFIED = {
+    "interval": {"n_resamples": 30, "on_failure": "ignore"},
+    "standard_error": {},
+}
+
+
+@pytest.mark.parametrize("kind", ["arrays", "pandas", "polars", "dask"])
+@pytest.mark.parametrize("name", STRATIFIED)
+def test_strata_of_samples_are_those_of_their_counts(name, kind):
+    function, options = getattr(uncertainty, name), STRATIFIED[name]
+    columns = {"y": Y, "a": A, "patient": PATIENT_OF_SAMPLE, "site": SITE}
+
+    def call(**units):
+        if kind == "arrays":
+            return repr(function(Y, A, "mcc", **{unit: columns[of] for unit, of in units.items()}, **options))
+        if kind == "dask":
+            da = pytest.importorskip("dask.array")
+            lazily = {key: da.from_array(x, chunks=70) for key, x in columns.items()}
+            found = function(
+                lazily["y"], lazily["a"], "mcc", **{unit: lazily[of] for unit, of in units.items()}, **options
+            )
+            return repr(found.compute())
+        table = pytest.importorskip(kind).DataFrame(columns)
+        return repr(function(table, "mcc", y_true="y", y_pred="a", **units, **options))
+
+    sites = cmfast.confusion_matrix(Y, A, groups=PATIENT_OF_SAMPLE % 3)
+    assert call(strata="site") == repr(function(sites, "mcc", strata=[0, 1, 2], **options))
+    patients = cmfast.confusion_matrix(Y, A, groups=PATIENT_OF_SAMPLE)
+    units = {"clusters": True, "strata": WORDS[np.arange(30) % 3]}
+    assert call(clusters="patient", strata="site") == repr(function(patients, "mcc", **units, **options))
+
+
+def test_several_columns_are_strata_of_their_combinations():
+    table = pd.DataFrame({"y": Y, "a": A, "patient": PATIENT_OF_SAMPLE, "site": SITE, "half": PATIENT_OF_SAMPLE % 2})
+    call = {"y_true": "y", "y_pred": "a", "clusters": "patient"}
+    found = uncertainty.standard_error(table, "mcc", strata=["site", "half"], **call)
+    assert found == uncertainty.standard_error(table.assign(both=PATIENT_OF_SAMPLE % 6), "mcc", strata="both", **call)
+    pair = {"site": SITE, "half": PATIENT_OF_SAMPLE % 2}
+    assert found == uncertainty.standard_error(Y, A, "mcc", clusters=PATIENT_OF_SAMPLE, strata=pair)
+
+
+@pytest.mark.parametrize(
+    ("units", "text"),
+    [
+        (
+            {"clusters": PATIENT_OF_SAMPLE // 2, "strata": SITE},
+            "strata must be the same for all samples of a cluster, got 'x' and 'y' in cluster 0; give clusters of",
+        ),
+        ({"clusters": True, "strata": SITE}, "clusters must be the cluster of each sample, if labels are given"),
+        ({"strata": SITE[:5]}, r"strata must be of shape \(300,\), as y_true, got shape \(5,\)"),
+        ({"strata": np.where(SITE == "x", None, SITE)}, "strata must be without missing values"),
+        ({"strata": "site"}, "strata must be an array"),
+    ],
+    ids=range(5),
+)
+def test_messages_about_strata_name_them(units, text):
+    with pytest.raises((TypeError, ValueError), match=f"^uncertainty.interval: {text}"):
+        uncertainty.interval(Y, A, "accuracy", **units)
+
+
+def test_messages_about_columns_of_strata_name_them():
+    table = pd.DataFrame({"y": Y, "a": A, "site": SITE})
+    with pytest.raises(ValueError, match=r"interval: strata must be one of the columns .* did you mean 'site'"):
+        uncertainty.interval(table, "accuracy", y_true="y", y_pred="a", strata="sit")
+
+
+MODELS = {"a": A, "b": B, "third": np.where(Y == 2, 5, Y)}  # its class 5 is in no other column
+TABLE_OF_MODELS = {"y": Y, **MODELS, "site": SITE, "patient": PATIENT_OF_SAMPLE}
+
+
+def count_all(**units):
+    """Return the paired counts of all pairs over the classes of all, from which others are computed."""
+    columns = MODELS.items()
+    return {
+        (a, b): uncertainty.paired_counts(Y, x, z, labels=[0, 1, 2, 5], **units)
+        for k, (a, x) in enumerate(columns)
+        for b, z in list(columns)[k + 1 :]
+    }
+
+
+FEW = {"n_resamples": 99}
+MANY = {
+    "dict": lambda *n: uncertainty.compare_many(Y, MODELS, *n, **FEW),
+    "named": lambda *n: uncertainty.compare_many(y_true=Y, y_pred=MODELS, names=n[0] if n else None, **FEW),
+    "series": lambda *n: uncertainty.compare_many(Y, [pd.Series(x, name=m) for m, x in MODELS.items()], *n, **FEW),
+    "columns": lambda *n: uncertainty.compare_many(Y, pd.DataFrame(MODELS), *n, **FEW),
+    "pandas": lambda *n: uncertainty.compare_many(
+        pd.DataFrame(TABLE_OF_MODELS), *n, y_true="y", y_pred=["a", "b", "third"], **FEW
+    ),
+    "polars": lambda *n: uncertainty.compare_many(
+        pytest.importorskip("polars").DataFrame(TABLE_OF_MODELS),
+        *n,
+        y_true="y",
+        y_pred={"a": "a", "b": "b", "third": "third"},
+        **FEW,
+    ),
+    "dask": lambda *n: uncertainty.compare_many(
+        pytest.importorskip("dask.array").from_array(Y, chunks=100),
+        {m: pytest.importorskip("dask.array").from_array(x, chunks=100) for m, x in MODELS.items()},
+        *n,
+        **FEW,
+    ).compute(),
+    "dask-table": lambda *n: uncertainty.compare_many(
+        pytest.importorskip("dask.dataframe").from_pandas(pd.DataFrame(TABLE_OF_MODELS), npartitions=3),
+        *n,
+        y_true="y",
+        y_pred=["a", "b", "third"],
+        **FEW,
+    ).compute(),
+}
+
+
+@pytest.mark.parametrize("way", MANY.values(), ids=MANY)
+def test_labels_of_many_models_are_paired_counts_of_all_pairs(way):
+    for names in ("f1_macro", ["recall", "accuracy"]):
+        found, want = way(names), uncertainty.compare_many(count_all(), names, **FEW)
+        several = zip(found.values(), want.values(), strict=True) if isinstance(found, dict) else [(found, want)]
+        for one, other in several:
+            assert list(one.pairs) == [("a", "b"), ("a", "third"), ("b", "third")]
+            np.testing.assert_array_equal(one.holm, other.holm)
+            for pair, comparison in one.pairs.items():
+                for got, expected in zip(comparison, other.pairs[pair], strict=True):
+                    assert np.array_equal(got, expected, equal_nan=isinstance(expected, np.ndarray)) or got == expected
+
+
+def test_many_models_may_have_groups_and_clusters():
+    units = {"groups": WORDS[PATIENT_OF_SAMPLE % 2], "clusters": PATIENT_OF_SAMPLE}
+    table = pd.DataFrame(TABLE_OF_MODELS).assign(site=units["groups"])
+    want = uncertainty.compare_many(count_all(**units), "mcc", **FEW).holm
+    found = uncertainty.compare_many(Y, MODELS, "mcc", **units, **FEW)
+    np.testing.assert_array_equal(found.holm, want)
+    columns = {"y_true": "y", "y_pred": list(MODELS), "groups": "site", "clusters": "patient"}
+    np.testing.assert_array_equal(uncertainty.compare_many(table, "mcc", **columns, **FEW).holm, want)
+    kept = np.flatnonzero(Y != 1)
+    few = {name: x[kept] for name, x in MODELS.items()}
+    some = uncertainty.compare_many(Y[kept], few, "accuracy", **FEW)
+    np.testing.assert_array_equal(
+        uncertainty.compare_many(Y, MODELS, "accuracy", ignore_index=1, **FEW).holm, some.holm
+    )
+
+
+def test_unnamed_models_are_numbered():
+    found = uncertainty.compare_many(Y, [A, B], "accuracy", **FEW)
+    assert list(found.pairs) == [("model 1", "model 2")]
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: uncertainty.compare_many(Y, A, "mcc"), "y_pred must be the predictions of two or more classifiers"),
+        (lambda: uncertainty.compare_many(Y, [A], "mcc"), "y_pred must be .*, got a list of 1$"),
+        (
+            lambda: uncertainty.compare_many(Y, np.stack([A, B]), "mcc"),
+            r"y_pred must be .* ndarray of shape \(2, 300\)",
+        ),
+        (
+            lambda: uncertainty.compare_many(pd.DataFrame(TABLE_OF_MODELS), "mcc"),
+            r"a table needs y_true= and y_pred=, the names of its columns, as in uncertainty.compare_many\(tabl",
+        ),
+        (
+            lambda: uncertainty.compare_many(pd.DataFrame(TABLE_OF_MODELS), "mcc", y_true="y"),
+            "y_pred must be given, too, as in",
+        ),
+        (
+            lambda: uncertainty.compare_many(pd.DataFrame(TABLE_OF_MODELS), "mcc", y_true="y", y_pred="a"),
+            "y_pred must be the names of two or more columns, as y_pred=.*, got 'a'",
+        ),
+        (
+            lambda: uncertainty.compare_many(pd.DataFrame(TABLE_OF_MODELS), "mcc", y_true="y", y_pred=["a", "c"]),
+            r"y_pred\['c'\] must be one of the columns",
+        ),
+        (
+            lambda: uncertainty.compare_many({("a", "b"): PAIRED}, "mcc", groups=SITE),
+            "groups must be left out where counts are given: pass it to paired_counts, got ndarray",
+        ),
+    ],
+    ids=range(8),
+)
+def test_messages_about_many_models(call, text):
+    with pytest.raises((TypeError, ValueError), match=f"^uncertainty.compare_many: {text}"):
+        call()

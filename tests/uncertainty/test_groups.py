@@ -587,3 +587,21 @@ def test_results_name_a_positive_class_that_is_not_1():
     np.testing.assert_allclose(chosen.estimate, approved)
     ones = uncertainty.compare_groups((y == "denied") * 1, (guess == "denied") * 1, site, "selection_rate")
     assert "positive" not in ones.explain()
+
+
+def test_one_group_has_no_other_to_differ_from():
+    y, guess, _ = draw(60)
+    text = "groups has one group, 'a', which has no other to differ from; differences and p-values are NaN"
+    with pytest.warns(cmfast.DiagnosticWarning, match=f"^uncertainty.compare_groups: {text}$"):
+        found = uncertainty.compare_groups(y, guess, ["a"] * 60, "accuracy")
+    assert np.isnan(found.p_value)
+    assert found.estimate.tolist() == [float((y == guess).mean())]
+    M = cmfast.confusion_matrix(y, guess)[np.newaxis]
+    with pytest.warns(cmfast.DiagnosticWarning, match="one group, 0, which has no other"):
+        uncertainty.compare_groups(np.stack([M, M]), "accuracy")
+    uncertainty.compare_groups(M, "accuracy", on_failure="ignore")
+    for none in ([[], [], []], [np.zeros((0, 2, 2), int)]):
+        with pytest.raises(
+            ValueError, match=r"^uncertainty.compare_groups: groups must be of at least two groups, got none"
+        ):
+            uncertainty.compare_groups(*none, "accuracy")

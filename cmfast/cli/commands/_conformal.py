@@ -44,9 +44,8 @@ def add_options(parser: Parser) -> None:
     parser.add_argument(
         "--lam",
         type=positive_number,
-        default=0.0,
         metavar="L",
-        help="raps: penalty per rank, default 0; saps: its weight",
+        help="raps: penalty per rank; saps: its weight",
     )
     parser.add_argument(
         "--k-reg", type=whole_number, default=0, metavar="K", help="raps: number of ranks without penalty; default 0"
@@ -68,18 +67,20 @@ def run(args: argparse.Namespace) -> Result:
     """Calibrate and predict; failed if a row holds no probabilities or a label is not a class."""
     alphas = [_parse_alpha(text) for text in args.alpha]
     args.target = check_output(args, (".npz", ".json"), args.input, args.calibration)
-    if args.lam and args.method not in ("raps", "saps"):
+    if args.lam is not None and args.method not in ("raps", "saps"):
         misuse("--lam belongs to --method raps or saps")
     if args.k_reg and args.method != "raps":
         misuse("--k-reg belongs to --method raps")
     if args.method == "saps" and not args.lam:
         misuse("--method saps needs --lam, the weight of a rank, for example 0.1")
+    if args.method == "raps" and args.lam is None:
+        misuse("--method raps needs --lam, the penalty per rank beyond --k-reg, for example 0.1")
     if args.calibration_labels is None and args.labels is None:
         misuse("the calibration needs labels: --calibration-labels, or for tables --labels")
     of_known, calibration, known = _read_rows(args, args.calibration, args.calibration_labels or args.labels)
     of_new, P, y = _read_rows(args, args.input, args.labels)
     _check_columns(args, calibration, of_known, P, of_new)
-    penalty = {"lam": args.lam, "k_reg": args.k_reg}
+    penalty = {"lam": args.lam or 0.0, "k_reg": args.k_reg}
     rule: dict[str, Any] = {"method": args.method, **penalty, "randomised": not args.deterministic}
     rule |= {"rng": args.seed, "num_threads": args.threads}
     s = compute(conformal.scores, calibration, known, **rule)
