@@ -187,6 +187,17 @@ class Scored(NamedTuple):
             unit=unit,
         )
 
+    def take(self, mask: np.ndarray) -> "Scored":
+        """Return some samples of one problem, their clusters numbered from 0 without gaps."""
+        unit = None if self.unit is None else np.unique(self.unit[mask], return_inverse=True)[1].reshape(-1)
+        return self._replace(
+            codes=self.codes[mask],
+            labels=None if self.labels is None else self.labels[mask],
+            scores=[side[mask] for side in self.scores],
+            weight=self.weight[mask],
+            unit=unit,
+        )
+
     def find_status(self) -> np.ndarray:
         """Return INVALID for problems with a NaN score, a bad label, or a weight negative or not finite; else OK."""
         with np.errstate(over="ignore", invalid="ignore"):

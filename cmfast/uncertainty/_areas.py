@@ -95,7 +95,7 @@ class AucCovariance(NamedTuple, Generic[ArrayT]):
         >>> uncertainty.auc_covariance(y, [a, b]).interval().low.round(2).tolist()
         [0.26, 0.17]
         """
-        if isinstance(method, str) and method == "newcombe":
+        if str(method) == "newcombe":
             cure = 'interval(y_true, y_score, "roc_auc", method="newcombe")'
             validate.refuse("method", f"logit or normal, as the sizes of the classes are not kept; {cure} has", method)
         validate.choice("method", method, METHODS_OF_ERRORS)
@@ -328,12 +328,15 @@ def compute_interval(
     auc, _, error = compute_areas(arrays, on_failure, validate.num_threads(num_threads), method)
     one = adapter(auc)
     auc, error = (one.evaluate(lambda x: x[..., 0][()], x) for x in (auc, error))
-    sizes = count_class_sizes(*(None if x is None else np.asarray(adapter(x).to_host(x)) for x in arrays[1:]))
+    y, weight = (None if x is None else np.asarray(adapter(x).to_host(x)) for x in arrays[1:])
+    assert y is not None
+    sizes = count_class_sizes(y, weight)
     if method == "newcombe":
         return _compute_newcombe_interval(auc, error, sizes, level)
     if validate.on_failure(on_failure) != "ignore":
         warn_of_no_width(error, f"; use {wording.option('method', 'newcombe')}")
-        warn_of_few_wrong_ranks(*(np.asarray(one.to_host(x)) for x in (auc, error)), sizes)
+        area, spread = (np.asarray(one.to_host(x)) for x in (auc, error))
+        warn_of_few_wrong_ranks(area, spread, sizes)
     return compute_area_interval(auc, error, method, level)
 
 

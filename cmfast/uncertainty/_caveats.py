@@ -202,11 +202,13 @@ def warn_of_few_wrong_ranks(area: np.ndarray, error: np.ndarray, sizes: tuple[np
         where = f"areas of {np.count_nonzero(few)} of {few.size} problems, first" if few.ndim else "an area of"
         text = f"{area[first]:.3g} with {smaller[first]:.3g} samples in the smaller class"
         cure = wording.option("method", "newcombe")
-        failures.warn_diagnostic(f"{where} {text}: too few are ranked wrongly, and the interval is too narrow; use {cure}")
+        failures.warn_diagnostic(
+            f"{where} {text}: too few are ranked wrongly, and the interval is too narrow; use {cure}"
+        )
 
 
 def warn_of_small_classes(codes: np.ndarray) -> None:
-    """Warn of intervals of averages of areas over classes if a class has too few samples; `codes` have shape (..., n)."""
+    """Warn of intervals of averages of areas if a class has too few samples, given class indices (..., n)."""
     sizes = [np.count_nonzero(codes == k, axis=-1) for k in np.unique(codes)]
     smallest = np.min(sizes, axis=0) if sizes else np.zeros(codes.shape[:-1], np.int64)
     few = (smallest > 0) & (smallest < FEWEST_WEIGHTED_IN_AVERAGES)

@@ -137,7 +137,7 @@ def compare(
     compare_areas,
     ("y_true", "y_a", "y_b"),
     ("method", "test", "confidence_level", "sample_weight", "pos_label", "clusters", "max_fpr", "num_threads"),
-    lambda found, options: ComparisonsByMetric(found),  # noqa: ARG005 - options are those of intervals
+    lambda found, options: ComparisonsByMetric(found),
 )
 @accept_indicators(
     _multilabel.compare,

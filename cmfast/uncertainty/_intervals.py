@@ -204,10 +204,10 @@ def interval(
       back into an area. It stays between 0 and 1. "normal" does not; it is the area +- a multiple of the standard
       error. Both rest on DeLong's variance (:func:`auc_covariance`), for the other areas on the same sum of squared
       influences of samples (infinitesimal jackknife), or of clusters.
-    - "newcombe": for "roc_auc" of two classes, without `clusters` and `max_fpr`: the areas that are not farther from the
-      estimate than a multiple of the standard error that they would have themselves, by Newcombe's formula for classes
-      of these sizes, or by DeLong where that is larger at the estimate. With weights by Kish's effective sizes. For
-      small classes and areas near 0 and 1: it has a width where all samples are ranked rightly, too.
+    - "newcombe": for "roc_auc" of two classes, without `clusters` and `max_fpr`: the areas that are not farther from
+      the estimate than a multiple of the standard error that they would have themselves, by Newcombe's formula for
+      classes of these sizes, or by DeLong where that is larger at the estimate. With weights by Kish's effective sizes.
+      For small classes and areas near 0 and 1: it has a width where all samples are ranked rightly, too.
 
     One-vs-rest averages are means of the areas of each class against all others, one-vs-one averages of those of all
     pairs of classes (Hand and Till); "weighted" ones by the shares of the classes, which count as random. The columns

@@ -9,7 +9,7 @@ both classes vary alike, and is multiplied where DeLong's variance at the estima
 
 import numpy as np
 
-N_HALVINGS = 60  # of a bisection
+from cmfast.uncertainty._group_statistics import N_HALVINGS
 
 
 def count_class_sizes(y: np.ndarray, weight: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -36,6 +36,22 @@ def compute_variance(area: np.ndarray, m: np.ndarray, n: np.ndarray) -> np.ndarr
     return np.asarray(area * (1.0 - area) * inner / (m * n))
 
 
+def _compare_variances(area: np.ndarray, variance: np.ndarray, sizes: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """Return DeLong's variance divided by Newcombe's, at least 1."""
+    own = compute_variance(area, *sizes)
+    return np.where(own > 0.0, np.maximum(variance / np.where(own > 0.0, own, 1.0), 1.0), 1.0)
+
+
+def compute_newcombe_z(
+    area: np.ndarray, variance: np.ndarray, sizes: tuple[np.ndarray, np.ndarray], end: np.ndarray
+) -> np.ndarray:
+    """Return the number of standard errors from areas at which their intervals end; infinite from 0 down and 1 up."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        factor = _compare_variances(area, variance, sizes)
+        z = np.abs(area - end) / np.sqrt(factor * compute_variance(end, *sizes))
+    return np.where(end == area, 0.0, np.where((end <= 0.0) | (end >= 1.0), np.inf, z))
+
+
 def compute_newcombe_ends(
     area: np.ndarray, variance: np.ndarray, sizes: tuple[np.ndarray, np.ndarray], z: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -44,8 +60,7 @@ def compute_newcombe_ends(
     `variance` is DeLong's, and `sizes` are those of both classes. NaN where the area or its variance is NaN.
     """
     with np.errstate(invalid="ignore", divide="ignore"):
-        own = compute_variance(area, *sizes)
-        factor = z * z * np.where(own > 0.0, np.maximum(variance / np.where(own > 0.0, own, 1.0), 1.0), 1.0)
+        factor = z * z * _compare_variances(area, variance, sizes)
         ends = []
         for limit in (0.0, 1.0):
             inside, outside = np.broadcast_arrays(area, np.full(np.shape(area), limit))

@@ -372,7 +372,10 @@ TWO = (Y > 1).astype(int)
         (lambda: uncertainty.interval(TWO, SCORES[:, 0], "roc_auc", max_fpr=1.2), "max_fpr must be"),
         (lambda: uncertainty.interval(TWO, SCORES[:, 0], "roc_auc", max_fpr=0), "max_fpr must be"),
         (lambda: uncertainty.interval(TWO, SCORES[:, 0], "roc_auc", clusters=[1, 2]), "clusters must be"),
-        (lambda: uncertainty.interval(TWO, SCORES[:, 0], ["average_precision", "mcc"]), "areas alone if one is an area"),
+        (
+            lambda: uncertainty.interval(TWO, SCORES[:, 0], ["average_precision", "mcc"]),
+            "areas alone if one is an area",
+        ),
         (lambda: uncertainty.interval(TWO, TWO, "accuracy", max_fpr=0.1), "max_fpr must be left out"),
         (lambda: uncertainty.compare(TWO, TWO, TWO, "accuracy", max_fpr=0.1), "max_fpr must be left out"),
         (lambda: uncertainty.compare(Y, SCORES, OTHER[:, :2], "roc_auc_ovo"), "y_b must be of shape"),

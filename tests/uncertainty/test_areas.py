@@ -215,7 +215,14 @@ def test_newcombe_takes_the_effective_sizes_of_weights():
 
 
 # positive samples, negative samples, standard deviation of the positive ones, area
-SMALL = [(5, 5, 1, 0.95), (5, 500, 2, 0.95), (10, 500, 1, 0.95), (10, 500, 2, 0.75), (20, 500, 2, 0.95), (20, 20, 1, 0.6)]
+SMALL = [
+    (5, 5, 1, 0.95),
+    (5, 500, 2, 0.95),
+    (10, 500, 1, 0.95),
+    (10, 500, 2, 0.75),
+    (20, 500, 2, 0.95),
+    (20, 20, 1, 0.6),
+]
 
 
 @pytest.mark.parametrize(("m", "n", "spread", "area"), SMALL)
@@ -338,7 +345,10 @@ def test_comparisons():
 Y, S = [1, 0, 1, 0], [0.5, 0.25, 0.75, 0.5]
 REFUSED = {
     "without scores": (lambda: uncertainty.interval([[3, 1], [1, 3]], "roc_auc"), "needs labels and scores, 2 arrays"),
-    "in a list": (lambda: uncertainty.interval(Y, S, ["roc_auc", "mcc"]), "areas alone if one is an area, .* got 'mcc'"),
+    "in a list": (
+        lambda: uncertainty.interval(Y, S, ["roc_auc", "mcc"]),
+        "areas alone if one is an area, .* got 'mcc'",
+    ),
     "elsewhere": (lambda: uncertainty.interval(Y, S, ["roc_auc", "AP"]), "'AP'; it is called 'average_precision'"),
     "two models in a list": (lambda: uncertainty.compare(Y, S, ["roc_auc"]), "needs labels and scores, 3 arrays"),
     "newcombe of clusters": (
@@ -357,7 +367,10 @@ REFUSED = {
         lambda: uncertainty.auc_covariance(Y, [S]).interval(method="newcombe"),
         "method must be logit or normal, as the sizes of the classes are not kept",
     ),
-    "bootstrap": (lambda: uncertainty.interval(Y, S, "roc_auc", method="bca"), "'logit', 'normal', 'newcombe', got 'bca'"),
+    "bootstrap": (
+        lambda: uncertainty.interval(Y, S, "roc_auc", method="bca"),
+        "'logit', 'normal', 'newcombe', got 'bca'",
+    ),
     "scheme": (lambda: uncertainty.interval(Y, S, "roc_auc", scheme="rows"), "scheme must be left out with 'roc_auc'"),
     "counts": (lambda: uncertainty.interval(Y, Y, "accuracy", method="logit"), "method must be one of"),
     "of one": (lambda: uncertainty.compare(Y, S, "roc_auc"), "needs labels and scores, 3 arrays"),
@@ -368,7 +381,6 @@ REFUSED = {
         lambda: uncertainty.auc_covariance(Y, [[0.5, 0.25]] * 4),
         r"of shape \(K, 4\), a row for each model, got shape \(4, 2\); transpose it",
     ),
-    "groups": (lambda: uncertainty.compare_groups(Y, S, Y, "roc_auc"), "areas of scores are not compared between"),
     "weights": (lambda: uncertainty.interval(Y, Y, "mcc", sample_weight=np.ones(4)), r"got ndarray of shape \(4,\)$"),
     "other shape": (
         lambda: uncertainty.auc_covariance(Y[:3], [S]),
