@@ -1,7 +1,7 @@
 """Measure how often intervals of areas hold the truth: ``python docs/area_coverage.py``.
 
 Samples of known distributions are drawn many times, and the intervals that hold the true area are counted. The counts
-are kept in ``area_coverage.json``, and their tables in ``uncertainty.md`` are written anew. It takes some three minutes
+are kept in ``area_coverage.json``, and their tables in ``uncertainty.md`` are written anew. It takes some four minutes
 of one core. Beside the intervals of `interval` it measures one that needs no influences: the logit interval of Boyd,
 Eng and Page (2013) for average precision, whose standard error is that of a share of the positive samples.
 """
@@ -11,6 +11,7 @@ import json
 import warnings
 from itertools import pairwise
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +22,11 @@ from cmfast.uncertainty import _area_influences
 HERE = Path(__file__).parent
 PAGE, KEPT = HERE / "uncertainty.md", HERE / "area_coverage.json"
 SIZES = "by effective size"  # key of what was counted of weighted samples
+SMALL, RANKS = "small classes", "by wrong ranks"  # of what was counted of small classes
+CLASSES = ((5, 5), (5, 500), (10, 10), (10, 500), (20, 20), (20, 500), (50, 50), (50, 500), (500, 10), (500, 50))
+AREAS = (0.6, 0.75, 0.85, 0.95, 0.98)
+SPREADS = (0.5, 1.0, 2.0)  # standard deviations of the scores of positive samples, where those of others have 1
+WRONG = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0, 4.0, 8.0, 500.0)  # size of the smaller class times min(area, 1 - area)
 EDGES = (0, 5, 8, 12, 16, 20, 25, 40, 80)  # of effective sizes
 FEWEST = 300  # intervals in a range for a share to be shown
 UNEVEN = 0.75  # effective size of a class as a share of its samples: more is not looked at
@@ -147,6 +153,55 @@ def measure_sizes(n_sets: int) -> dict[str, list[list[int]]]:
     return found
 
 
+def measure_small_classes(n_sets: int) -> tuple[dict[str, Any], dict[str, list[list[int]]]]:
+    """Return by sizes, area and spread how many intervals hold the true area, and by wrong ranks how many of all."""
+    held: dict[str, Any] = {}
+    ranks = {method: [[0, 0] for _ in WRONG[1:]] for method in ("logit", "newcombe")}
+    for k, (m, n) in enumerate(CLASSES):
+        y = np.repeat([1, 0], [m, n])
+        for j, area in enumerate(AREAS):
+            one: dict[str, list[int]] = {method: [] for method in ("logit", "normal", "newcombe")}
+            for i, spread in enumerate(SPREADS):
+                rng = np.random.default_rng([13, k, j, i])
+                middle = np.hypot(1.0, spread) * NormalDist().inv_cdf(area)
+                s = rng.normal(size=(n_sets, m + n)) * np.where(y, spread, 1.0) + middle * y
+                for method, counts in one.items():
+                    options: dict[str, Any] = {"method": method, "on_failure": "ignore"}
+                    found = uncertainty.interval(np.tile(y, (n_sets, 1)), s, "roc_auc", **options)
+                    inside = (found.low <= area) & (area <= found.high)
+                    counts.append(int(inside.sum()))
+                    wrong = min(m, n) * np.minimum(found.estimate, 1.0 - found.estimate)
+                    place = np.searchsorted(WRONG, wrong, side="right") - 1
+                    for at, hit in zip(place, inside, strict=True) if method in ranks else ():
+                        ranks[method][at][0] += bool(hit)
+                        ranks[method][at][1] += 1
+            held[f"{m} + {n}, {area}"] = one
+    return held, ranks
+
+
+def write_small_classes(counts: dict[str, Any], n_sets: int) -> str:
+    """Return the table of the least coverage of the spreads, by the logit and by Newcombe's interval, in Markdown."""
+    lines = ["| positive + negative samples | " + " | ".join(f"area {area}" for area in AREAS) + " |"]
+    lines.append("|---" * (1 + len(AREAS)) + "|")
+    for m, n in CLASSES:
+        cells = []
+        for area in AREAS:
+            least = [100 * min(counts[f"{m} + {n}, {area}"][method]) / n_sets for method in ("logit", "newcombe")]
+            cells.append(f"{least[0]:.0f}, {least[1]:.0f} %")
+        lines.append("| " + " | ".join([f"{m} + {n}", *cells]) + " |")
+    return "\n".join(lines)
+
+
+def write_ranks(counts: dict[str, list[list[int]]]) -> str:
+    """Return the table of coverages by the size of the smaller class times the distance of the area, in Markdown."""
+    lines = ["| size times distance | " + " | ".join(f'`"{method}"`' for method in counts) + " |", "|---" * 3 + "|"]
+    for k, (low, high) in enumerate(pairwise(WRONG)):
+        shares = [f"{100 * one[k][0] / one[k][1]:.1f} %" for one in counts.values()]
+        ends = f"{low:g} to {high:g}" if high < WRONG[-1] else f"{low:g} or more"
+        lines.append("| " + " | ".join([ends, *shares]) + " |")
+    return "\n".join(lines)
+
+
 def write_sizes(counts: dict[str, list[list[int]]]) -> str:
     """Return the table of coverages by effective size in Markdown."""
     lines = [
@@ -187,8 +242,15 @@ def main() -> None:
     if not args.page and kept.get(SIZES, {}).get("test_sets") != args.sets:
         kept[SIZES] = {"test_sets": args.sets, "counts": measure_sizes(args.sets)}
         KEPT.write_text(json.dumps(kept, indent=1) + "\n")
+    if not args.page and kept.get(SMALL, {}).get("test_sets") != args.sets:
+        held, ranks = measure_small_classes(args.sets)
+        kept[SMALL] = {"test_sets": args.sets, "held": held, RANKS: ranks}
+        KEPT.write_text(json.dumps(kept, indent=1) + "\n")
     text = PAGE.read_text()
-    for place, table in (("areas", write_table(kept)), ("sizes", write_sizes(kept[SIZES]["counts"]))):
+    tables = {"areas": write_table(kept), "sizes": write_sizes(kept[SIZES]["counts"])}
+    tables[SMALL] = write_small_classes(kept[SMALL]["held"], kept[SMALL]["test_sets"])
+    tables[RANKS] = write_ranks(kept[SMALL][RANKS])
+    for place, table in tables.items():
         begin, end = f"<!-- {place} begin -->", f"<!-- {place} end -->"
         head, tail = text[: text.index(begin) + len(begin)], text[text.index(end) :]
         text = f"{head}\n\n{table}\n\n{tail}"

@@ -5,13 +5,14 @@ each pair and of the largest difference, or of the difference of each group to a
 difference are counted. The counts are kept in
 ``groups_coverage.json``, and the tables in ``groups.md`` are written anew.
 
-All of it takes a quarter of an hour of one core.
+All of it takes twenty minutes of one core.
 """
 
 import argparse
 import json
 from itertools import combinations
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +22,9 @@ from cmfast import metrics, uncertainty
 HERE = Path(__file__).parent
 PAGE, KEPT = HERE / "groups.md", HERE / "groups_coverage.json"
 SHARES, OTHERS, OVERALL, UNITS = "shares", "others", "overall", "units"  # names of the tables, in comments of the page
+AREAS = "areas"  # the same, of areas of scores
 STUDIES, RESAMPLES = 2_000, 2_000
+AREA_STUDIES, AREA_RESAMPLES = 400, 400
 UNIT_STUDIES = 500  # with clusters or weights, which are compared one by one
 BLOCK = 50  # studies at a time
 QUANTILES, IGNORED = "quantiles", "ignored"  # quantiles of replicates; clusters and weights left out
@@ -90,13 +93,29 @@ SETTINGS[UNITS] = [
     Setting("accuracy", (200, 200), (0.9, 0.8), ("200 weighted samples", ".9, .8"), 2),
     Setting("accuracy", (40, 400), (0.9, 0.8), ("40 and 400 weighted samples", ".9, .8"), 2),
 ]
+# Of two or more groups: positive and negative samples of each, the true areas under ROC curves, and the standard
+# deviation of scores of positive samples, where those of others have 1.
+SETTINGS[AREAS] = [
+    Setting("roc_auc", (100, 100), (0.8, 0.8), ("2", "100 + 100", ".8, .8")),
+    Setting("roc_auc", (100, 100), (0.9, 0.75), ("2", "100 + 100", ".9, .75")),
+    Setting("roc_auc", (20, 20), (0.9, 0.75), ("2", "20 + 20", ".9, .75")),
+    Setting("roc_auc", (20, 20), (0.97, 0.97), ("2", "20 + 20", ".97, .97")),
+    Setting("roc_auc", (10, 200), (0.9, 0.9), ("2", "10 + 200", ".9, .9")),
+    Setting("roc_auc", (10, 200), (0.95, 0.75), ("2", "10 + 200", ".95, .75")),
+    Setting("roc_auc", (10, 200), (0.95, 0.95), ("2", "10 + 200, wide", ".95, .95"), 2),
+    Setting("roc_auc", (5, 50), (0.8, 0.8), ("2", "5 + 50", ".8, .8")),
+    Setting("roc_auc", (20, 100), (0.85,) * 5, ("5", "20 + 100", ".85")),
+    Setting("roc_auc", (20, 100), (0.95, 0.9, 0.9, 0.85, 0.7), ("5", "20 + 100", ".95 to .7")),
+]
 METHODS = {
+    AREAS: ("newcombe", "logit", "delta", "bootstrap"),
     UNITS: ("delta", "bootstrap", IGNORED),
     OVERALL: ("wilson", "delta", "bootstrap"),
     SHARES: ("wilson", "delta", "bootstrap", QUANTILES),
     OTHERS: ("bootstrap", "delta"),
 }
 HEADS = {
+    AREAS: ("groups", "positive + negative samples each", "true areas"),
     UNITS: ("each group", "accuracies"),
     SHARES: ("groups", "positive samples each", "true recalls"),
     OTHERS: ("metric", "groups", "samples each", "accuracies"),
@@ -214,6 +233,29 @@ def count_covered_of_units(setting: Setting, methods: tuple[str, ...], seed: lis
     return held
 
 
+def count_covered_of_areas(setting: Setting, methods: tuple[str, ...], seed: list[int]) -> dict[str, dict[str, int]]:
+    """Return by method how many studies of scores hold the largest difference, and, of the worst pair, its difference.
+
+    `n_classes` of the setting is the standard deviation of the scores of positive samples.
+    """
+    rng, (m, n), spread = np.random.default_rng(seed), setting.sizes, float(setting.n_classes)
+    truth = np.array(setting.right)
+    G = len(truth)
+    first, second = np.array(list(combinations(range(G), 2))).T
+    pairs, gap = truth[first] - truth[second], truth.max() - truth.min()
+    y, group = np.tile(np.repeat([1, 0], [m, n]), G), np.repeat(np.arange(G), m + n)
+    middle = np.array([NormalDist().inv_cdf(area) for area in truth]) * np.hypot(1.0, spread)
+    held = {method: {"gap": 0, "pairs": np.zeros(len(pairs), np.int64)} for method in methods}
+    for study in range(AREA_STUDIES):
+        s = rng.normal(size=len(y)) * np.where(y, spread, 1.0) + y * middle[group]
+        options: dict[str, Any] = {"n_resamples": AREA_RESAMPLES, "rng": study, "on_failure": "ignore"}
+        for method in methods:
+            found = uncertainty.compare_groups(y, s, group, setting.metric, method=method, **options)
+            held[method]["gap"] += _count_inside(gap, found.difference_low, found.difference_high)
+            held[method]["pairs"] += (found.pair_low <= pairs + 1e-12) & (pairs - 1e-12 <= found.pair_high)
+    return {method: {key: int(np.min(value)) for key, value in one.items()} for method, one in held.items()}
+
+
 def _fits(method: str, setting: Setting) -> bool:
     """Return whether a method can take the metric."""
     return method != "wilson" or setting.metric not in ("mcc", "f1_macro")
@@ -231,7 +273,9 @@ def write_table(kept: dict[str, Any], name: str) -> str:
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     for setting, one in zip(SETTINGS[name], kept[name], strict=True):
         shares = [
-            f"{100 * one['held'][method]['gap'] / one['studies']:.1f} %" if method in one["held"] else ""
+            f"{100 * one['held'][method]['pairs' if name == AREAS else 'gap'] / one['studies']:.1f} %"
+            if method in one["held"]
+            else ""
             for method in methods
         ]
         lines.append("| " + " | ".join([*setting.shown, *shares]) + " |")
@@ -258,7 +302,9 @@ def main() -> None:
         for name, settings in SETTINGS.items():
             if args.only not in (None, name):
                 continue
-            count = {OVERALL: count_covered_of_all, UNITS: count_covered_of_units}.get(name, count_covered)
+            others = {OVERALL: count_covered_of_all, UNITS: count_covered_of_units, AREAS: count_covered_of_areas}
+            count = others.get(name, count_covered)
+            studies = {UNITS: UNIT_STUDIES, AREAS: AREA_STUDIES}.get(name, STUDIES)
             held = [
                 count(
                     one, tuple(method for method in METHODS[name] if method == QUANTILES or _fits(method, one)), [11, k]
@@ -266,7 +312,7 @@ def main() -> None:
                 for k, one in enumerate(settings)
             ]
             kept[name] = [
-                {"setting": list(one.shown), "studies": UNIT_STUDIES if name == UNITS else STUDIES, "held": counts}
+                {"setting": list(one.shown), "studies": studies, "held": counts}
                 for one, counts in zip(settings, held, strict=True)
             ]
             KEPT.write_text(json.dumps(kept, indent=1) + "\n")

@@ -98,7 +98,7 @@ OnFailure: TypeAlias = FailurePolicy | None  # None: as cmfast.config says
 Ignored: TypeAlias = int | str | Sequence[int] | Sequence[str] | None
 Progress: TypeAlias = bool | Callable[[int, int], object] | None
 IntervalMethod: TypeAlias = Literal["bca", "percentile", "basic", "normal", "wilson", "posterior"]
-AreaMethod: TypeAlias = Literal["logit", "normal"]
+AreaMethod: TypeAlias = Literal["logit", "normal", "newcombe"]
 AreaName: TypeAlias = Literal[
     "roc_auc", "roc_auc_ovr", "roc_auc_ovr_weighted", "roc_auc_ovo", "roc_auc_ovo_weighted", "average_precision"
 ]  # fmt: skip

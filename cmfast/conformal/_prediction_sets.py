@@ -359,19 +359,19 @@ def prediction_sets(
     ----------
     P : array, shape (..., n, C)
         Probabilities as the model returns them.
-    q : array, shape (..., A), (..., A, C), (..., A, G) or (..., A, G, C)
-        Thresholds from :func:`threshold`: for all classes, per class, per group, or per group and class. All batch axes
-        of `P` must be present; those of length 1 are broadcast. One threshold alone, as ``q[0]``, is an array of one;
-        ``q[0]`` of thresholds per class or group would be taken for several alphas: write ``q[:1]``. Or a dict of
-        thresholds by group, all of one shape.
+    q : array, shape (..., A), (..., A, C), (..., A, G), (..., A, G, C) or (..., A, n or 1, C or 1)
+        Thresholds from :func:`threshold`: for all classes, per class, per group, or per group and class. Without
+        `groups` an array with one more axis than per class has thresholds per row, per class or both: ``q[..., None]``
+        makes it of thresholds per row. All batch axes of `P` must be present; those of length 1 are broadcast. One
+        threshold alone, as ``q[0]``, is an array of one; ``q[0]`` of thresholds per class or group would be taken for
+        several alphas: write ``q[:1]``. Or a dict of thresholds by group, all of one shape.
     labels : sequence of C labels, optional
         The class of each column of `P`, such as ``model.classes_``, which the sets then know.
     method, randomised, u, rng, lam, k_reg
         As for :func:`scores`: the same as in the calibration, including the seed; `u` has one value per new row.
     groups : array of int or text, shape (..., n), optional
-        The group of every row, if thresholds are per group; ``numpy.arange(n)`` if there is one for each row. Without
-        it, thresholds for as many rows as classes would be taken per class. Keys of `q`, if that is a dict; a row of
-        another group is invalid.
+        The group of every row, if thresholds are per group. Keys of `q`, if that is a dict; a row of another group is
+        invalid.
     empty : {"allow", "top1"}
         Rule for empty sets. They are valid: with U = 0 they occur for rows whose largest probability exceeds the
         threshold. "top1" puts the most probable label into them: coverage can only rise, its upper bound is lost, and
@@ -391,6 +391,12 @@ def prediction_sets(
     ------
     TypeError, ValueError
         Arrays of two libraries or devices, or not real; shapes that do not agree; options that :func:`scores` refuses.
+
+    Warns
+    -----
+    DiagnosticWarning
+        `q` of shape (..., A, C) differs between classes, and there are as many rows: it is taken per class. Not for
+        Dask arrays, nor if `on_failure` is "ignore".
 
     See Also
     --------
@@ -444,6 +450,8 @@ def prediction_sets(
     else:
         _named_groups.refuse_unnamed_thresholds(groups)
     if lazy.are_lazy(P, q, u, groups):
+        if groups is None and lazy.are_lazy(P):
+            q, groups = _number_rows(P, lazy.dask().da.asarray(q))
         found = _make_sets_lazily(P, q, u, groups, **options)
     else:
         found = _make_sets(ScoredRows(P, q, u, groups), **options)
@@ -468,14 +476,19 @@ def _make_sets(
     on_failure: OnFailure,
     num_threads: int | None,
     group_names: tuple[Any, ...] = (),
+    in_block: bool = False,
 ) -> PredictionSets:
-    """Validate the arrays and run the op ``prediction_sets``."""
+    """Validate the arrays and run the op ``prediction_sets``, of all rows or of those of a block of Dask arrays."""
     arrays = given._replace(groups=validate.type_empty_labels(given.groups))._asdict()
     P, q, u, groups = dispatch.adopt(optional=("u", "groups"), **arrays)
     rows = _options.check_probabilities(P, rule)
     validate.integer(groups=groups)
     _options.check_per_row("groups", groups, rows)
     n_classes = dispatch.shape_of(P)[-1]
+    if groups is None:
+        if on_failure != "ignore" and not in_block:
+            _warn_of_two_readings(q, rows, n_classes)
+        q, groups = _number_rows(P, q)
     by_group = groups is not None
     limits = _shape_thresholds(_add_alpha_axis(q, rows), rows, n_classes, by_group=by_group)
     shares = _options.make_row_shares(u, rng, rule, P, rows, num_threads)
@@ -511,8 +524,42 @@ def _make_sets_lazily(
 def _make_block_sets(P: Array, q: Array, u: Array | None, groups: Array | None, **options: Any) -> tuple[Array, Array]:
     """Return packed sets and sizes of a block with the alpha axis after the row axis; `q` has at most one row."""
     n_batch = P.ndim - 2
-    sets = _make_sets(ScoredRows(P, q.sum(n_batch), u, groups), **options)
+    sets = _make_sets(ScoredRows(P, q.sum(n_batch), u, groups), in_block=True, **options)
     return sets.packed.swapaxes(n_batch, n_batch + 1), sets.sizes.swapaxes(n_batch, n_batch + 1)
+
+
+def _number_rows(P: Any, q: Any) -> tuple[Any, Any]:
+    """Return thresholds of shape (..., A, n or 1, C or 1) as those of groups or of classes, and the groups, or None.
+
+    Each row is a group of its own. Other thresholds return as they are, without groups.
+    """
+    *batch, n, C = dispatch.shape_of(P)
+    shape = dispatch.shape_of(q)
+    if len(shape) != len(batch) + 3 or shape[-2] not in (1, n) or shape[-1] not in (1, C):
+        return q, None
+    if shape[-2] == 1 and shape[-1] == C:
+        return adapter(q).reshape(q, (*shape[:-2], C)), None
+    if shape[-1] == 1:
+        q = adapter(q).reshape(q, shape[:-1])
+    numbers = np.broadcast_to(np.arange(n) * (shape[-2] > 1), (*batch, n))
+    if lazy.are_lazy(P):
+        return q, lazy.dask().da.from_array(numbers, chunks=P.chunks[:-1])
+    return q, dispatch.adopt_one("groups", adapter(P).send(np.ascontiguousarray(numbers), P))
+
+
+def _warn_of_two_readings(q: Any, rows: tuple[int, ...], n_classes: int) -> None:
+    """Warn if thresholds per class could be thresholds per row, because there are as many, and differ."""
+    shape = dispatch.shape_of(q)
+    if n_classes < 2 or rows[-1] != n_classes or len(shape) != len(rows) + 1 or shape[-1] != n_classes:
+        return
+    own = adapter(q).unwrap(q)
+    values = np.asarray(adapter(own).to_host(own))
+    if ((values == values[..., :1]) | (np.isnan(values) & np.isnan(values[..., :1]))).all():
+        return
+    failures.warn_diagnostic(
+        f"q of shape {shape} is taken as thresholds per class, but there are as many rows as classes; "
+        "pass q[..., None] for thresholds per row, q[..., None, :] for thresholds per class"
+    )
 
 
 def _add_alpha_axis(q: Any, rows: tuple[int, ...]) -> Any:
@@ -536,7 +583,7 @@ def _shape_thresholds(q: Any, rows: tuple[int, ...], n_classes: int, *, by_group
     broadcast = all(k in (1, m) for k, m in zip(shape, batch, strict=False))
     if not (fits and broadcast and core[0]):
         per_row = not by_group and len(core) == 2 and core[-1] == rows[-1]
-        cure = "; for a threshold per row pass groups=, the number of each row" if per_row else ""
+        cure = "; for a threshold per row pass q[..., None]" if per_row else ""
         validate.refuse("q", f"of shape {wanted}, with the batch axes {batch} of P", f"shape {shape}{cure}")
     core_shape = (core[1] if by_group else 1, n_classes if by_class else 1)
     return adapter(q).reshape(q, (*shape[: len(batch) + 1], *core_shape))

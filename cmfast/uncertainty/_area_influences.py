@@ -18,8 +18,16 @@ from cmfast._core.annotations import AreaMethod, Array, OnFailure
 from cmfast.confusion_counts import _groups, _label_codes
 from cmfast.kernels.status import INVALID, OK
 from cmfast.metrics._thresholds import adopt_scores, describe_bad_label
-from cmfast.uncertainty._areas import AREA, AVERAGE_PRECISION, AVERAGES, FAILED, compute_area_interval, warn_of_no_width
-from cmfast.uncertainty._caveats import warn_of_few_clusters, warn_of_uneven_weights
+from cmfast.uncertainty._areas import (
+    AREA,
+    AVERAGE_PRECISION,
+    AVERAGES,
+    FAILED,
+    METHODS_OF_ERRORS,
+    compute_area_interval,
+    warn_of_no_width,
+)
+from cmfast.uncertainty._caveats import warn_of_few_clusters, warn_of_small_classes, warn_of_uneven_weights
 from cmfast.uncertainty._results import Interval
 
 
@@ -176,6 +184,17 @@ class Scored(NamedTuple):
             labels=None if self.labels is None else self.labels[index],
             scores=[side[index] for side in self.scores],
             weight=self.weight[index],
+            unit=unit,
+        )
+
+    def take(self, mask: np.ndarray) -> "Scored":
+        """Return some samples of one problem, their clusters numbered from 0 without gaps."""
+        unit = None if self.unit is None else np.unique(self.unit[mask], return_inverse=True)[1].reshape(-1)
+        return self._replace(
+            codes=self.codes[mask],
+            labels=None if self.labels is None else self.labels[mask],
+            scores=[side[mask] for side in self.scores],
+            weight=self.weight[mask],
             unit=unit,
         )
 
@@ -398,6 +417,9 @@ def compute_interval(y_true: Array, y_score: Array, name: str, **options: Any) -
     validate.num_threads(chosen.num_threads)  # sorting takes one thread
     method = "logit" if chosen.method is None else chosen.method
     validate.choice("method", method, get_args(AreaMethod))
+    if method not in METHODS_OF_ERRORS:
+        of = "clusters" if name == AREA and chosen.max_fpr is None else "max_fpr" if name == AREA else repr(name)
+        validate.refuse("method", f"logit or normal with {of}", method)
     level = validate.confidence_level(chosen.confidence_level)
     on_failure = validate.on_failure(chosen.on_failure)
     given, u = adopt(name, y_true, {"y_score": y_score}, chosen)
@@ -406,6 +428,8 @@ def compute_interval(y_true: Array, y_score: Array, name: str, **options: Any) -
     if on_failure != "ignore":
         warn_of_samples(given, weighted=chosen.sample_weight is not None)
         warn_of_no_width(error)
+        if given.labels is None:
+            warn_of_small_classes(given.codes)
     made = compute_area_interval(auc, error, method, level)
     return Interval(*(_return_home(given.home, part) for part in made))
 

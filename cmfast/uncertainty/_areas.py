@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial, wraps
 from inspect import signature
 from statistics import NormalDist
-from typing import Any, Generic, NamedTuple, TypeVar, get_args
+from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args
 
 import numpy as np
 
@@ -20,15 +20,17 @@ from cmfast._core import (
     result_repr,
     table_columns,
     validate,
+    wording,
 )
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import AreaMethod, Array, ArrayT, OnFailure
 from cmfast._core.lazy import accept_dask_arrays, are_lazy, dask
 from cmfast._core.usual_options import describe_unknown_option, describe_value
 from cmfast.metrics._thresholds import adopt_scores, explain_bad_row
-from cmfast.uncertainty._caveats import warn_of_uneven_weights
+from cmfast.uncertainty._caveats import warn_of_few_wrong_ranks, warn_of_uneven_weights
 from cmfast.uncertainty._from_labels import gather_named_arrays
-from cmfast.uncertainty._results import Interval, normal_interval
+from cmfast.uncertainty._newcombe import compute_newcombe_ends, count_class_sizes
+from cmfast.uncertainty._results import Interval, Intervals, normal_interval
 
 R = TypeVar("R")
 AREA = "roc_auc"  # the name of the area among metrics
@@ -40,6 +42,7 @@ ELSEWHERE: dict[str, str] = dict.fromkeys(
 )  # by the name elsewhere, in small letters
 ELSEWHERE |= dict.fromkeys(("ap", "auprc", "pr_auc", "average_precision_score"), AVERAGE_PRECISION)
 FAILED = "elements without areas"
+METHODS_OF_ERRORS = ("logit", "normal")  # intervals that follow from areas and their standard errors
 PLOTTED_LEVEL = 0.95  # of the intervals that a plot of areas shows
 
 
@@ -61,7 +64,7 @@ class AucCovariance(NamedTuple, Generic[ArrayT]):
     covariance: ArrayT
     standard_error: ArrayT
 
-    def interval(self, *, method: AreaMethod = "logit", confidence_level: float = 0.95) -> Interval:
+    def interval(self, *, method: Literal["logit", "normal"] = "logit", confidence_level: float = 0.95) -> Interval:
         """Compute a confidence interval of the area of each model.
 
         Parameters
@@ -92,7 +95,10 @@ class AucCovariance(NamedTuple, Generic[ArrayT]):
         >>> uncertainty.auc_covariance(y, [a, b]).interval().low.round(2).tolist()
         [0.26, 0.17]
         """
-        validate.choice("method", method, get_args(AreaMethod))
+        if str(method) == "newcombe":
+            cure = 'interval(y_true, y_score, "roc_auc", method="newcombe")'
+            validate.refuse("method", f"logit or normal, as the sizes of the classes are not kept; {cure} has", method)
+        validate.choice("method", method, METHODS_OF_ERRORS)
         level = validate.confidence_level(confidence_level)
         if not result_repr.is_lazy_result(self):
             warn_of_no_width(self.standard_error)
@@ -144,12 +150,12 @@ class AucCovariance(NamedTuple, Generic[ArrayT]):
         return f"{auc.shape[-1]:,} models, areas from {np.nanmin(auc):.4g} to {np.nanmax(auc):.4g}"
 
 
-def warn_of_no_width(error: Any) -> None:
-    """Warn if the interval of an area has no width, though other samples would give another area."""
+def warn_of_no_width(error: Any, cure: str = "") -> None:
+    """Warn if the interval of an area has no width, though other samples would give another area; with the `cure`."""
     if adapter(error).any(adapter(error).evaluate(lambda x: x == 0.0, error)):
         failures.warn_diagnostic(
             "a standard error is 0, because the scores separate the classes, or are equal in one of them; the interval "
-            "has no width and is too narrow"
+            f"has no width and is too narrow{cure}"
         )
 
 
@@ -169,14 +175,19 @@ def compute_area_interval(auc: Any, error: Any, method: str, confidence_level: f
     return found._replace(low=low, high=high)
 
 
-def compute_areas(arrays: list[Any], on_failure: OnFailure, num_threads: int | None) -> list[Any]:
-    """Return areas, covariances and standard errors of adopted scores (..., K, n), labels and weights."""
+def compute_areas(
+    arrays: list[Any], on_failure: OnFailure, num_threads: int | None, method: AreaMethod | None = None
+) -> list[Any]:
+    """Return areas, covariances and standard errors of adopted scores (..., K, n), labels and weights.
+
+    `method` is that of an interval, if one follows: the warning of uneven weights depends on it.
+    """
     found: list[Any]
     *found, status = dispatch.call("auc_covariance", *arrays, num_threads=num_threads)
     failures.report(status, on_failure, failed=FAILED, why=partial(_explain_bad_element, arrays))
     if arrays[2] is not None and validate.on_failure(on_failure) != "ignore":
         y, weight = (np.asarray(adapter(x).to_host(x)) for x in arrays[1:])
-        warn_of_uneven_weights((y == 1).astype(np.int64), weight)
+        warn_of_uneven_weights((y == 1).astype(np.int64), weight, method=method)
     return found
 
 
@@ -192,12 +203,16 @@ def _explain_bad_element(arrays: list[Any], index: tuple[int, ...]) -> str:
 
 
 def accept_scores(
-    compute: Callable[..., Any], compute_others: Callable[..., Any], sides: tuple[str, ...], allowed: tuple[str, ...]
+    compute: Callable[..., Any],
+    compute_others: Callable[..., Any],
+    sides: tuple[str, ...],
+    allowed: tuple[str, ...],
+    collect: Callable[..., Any],
 ) -> Callable[[Callable[..., R]], Callable[..., R]]:
     """Decorate a function of counts or labels: for names of areas it calls a function of the arrays `sides`.
 
     `compute` is for "roc_auc" of two classes; `compute_others` takes the name too, and options for clusters and partial
-    areas.
+    areas. `collect` makes the result for a list of names of a dict of results and the options.
     """
 
     def decorate(function: Callable[..., R]) -> Callable[..., R]:
@@ -207,14 +222,19 @@ def accept_scores(
         def wrapper(*given: Any, **options: Any) -> Any:
             """Call a function of scores if the name is that of an area, else `function`."""
             given, reading = _read_columns(given, options, sides)
-            named = options.get("names")
-            if isinstance(named, str) and (named in SCORES or named.lower() in ELSEWHERE):
+            if holds_areas(options.get("names")):
                 given = gather_named_arrays(given, options, sides)
             names = given[-1] if len(given) > 1 else None
-            if isinstance(names, list | tuple):
-                alone = next((name for name in names if isinstance(name, str) and name in SCORES), None)
-                if alone is not None:
-                    validate.refuse("names", f"{alone!r} alone, not in a list", validate.format_value(names))
+            if isinstance(names, list | tuple) and (
+                any(isinstance(name, str) and name in SCORES for name in names)
+                or (len(given) == len(sides) + 1 and holds_areas(names))  # else these may be labels
+            ):
+                arrays = given[:-1]
+                for name in names:
+                    require_area(name, sides)
+                if are_lazy(*arrays, options.get("clusters"), options.get("sample_weight")):
+                    return dask().call_delayed(wrapper, *given, **options)
+                return collect({name: wrapper(*arrays, name, **options) for name in dict.fromkeys(names)}, options)
             if isinstance(names, str) and len(given) == len(sides) + 1 and names.lower() in ELSEWHERE:
                 called = ELSEWHERE[names.lower()]
                 validate.refuse("names", "the names of metrics", f"{names!r}; it is called {called!r}")
@@ -246,6 +266,28 @@ def accept_scores(
     return decorate
 
 
+def holds_areas(names: object) -> bool:
+    """Return whether an argument is the name of an area, here or elsewhere, or a list with one."""
+    several = names if isinstance(names, list | tuple) else [names]
+    return any(isinstance(name, str) and (name in SCORES or name.lower() in ELSEWHERE) for name in several)
+
+
+def require_area(name: object, sides: tuple[str, ...]) -> None:
+    """Refuse an element of a list of names that is not the name of an area; `sides` are the arrays of areas."""
+    if isinstance(name, str) and name.lower() in ELSEWHERE and name not in SCORES:
+        called = ELSEWHERE[name.lower()]
+        validate.refuse("names", "the names of metrics", f"{name!r}; it is called {called!r}")
+    if not isinstance(name, str) or name not in SCORES:
+        wanted = f"areas alone if one is an area, as they take scores for {' and '.join(sides[1:])}"
+        validate.refuse("names", wanted, validate.format_value(name))
+
+
+def collect_areas(found: dict[str, Interval], options: dict[str, Any]) -> Intervals:
+    """Return intervals of several areas with their method and level."""
+    level = validate.confidence_level(options.get("confidence_level", 0.95))
+    return Intervals(found, method=options.get("method") or "logit", confidence_level=level, n_resamples=0)
+
+
 def _name_interval(found: Any, area: str, options: dict[str, Any]) -> Any:
     """Return an interval that knows its area, its method and its level; other results as they are."""
     if not isinstance(found, Interval):
@@ -264,7 +306,7 @@ def _read_columns(
     columns with missing values.
     """
     name = options.get("names", given[-1] if given else None)
-    if not given or not frames.holds_columns(given[0]) or not isinstance(name, str) or name not in SCORES:
+    if not given or not frames.holds_columns(given[0]) or not holds_areas(name):
         return given, nullcontext()
     found = table_columns.find_columns(given, options, sides)
     if found is None:
@@ -295,9 +337,27 @@ def compute_interval(
     level = validate.confidence_level(confidence_level)
     arrays = adopt_scores(y_true, y_score, sample_weight, pos_label, on_failure)
     arrays[0] = adapter(arrays[0]).evaluate(lambda scores: scores[..., np.newaxis, :], arrays[0])
-    auc, _, error = compute_areas(arrays, on_failure, validate.num_threads(num_threads))
+    auc, _, error = compute_areas(arrays, on_failure, validate.num_threads(num_threads), method)
     one = adapter(auc)
     auc, error = (one.evaluate(lambda x: x[..., 0][()], x) for x in (auc, error))
+    y, weight = (None if x is None else np.asarray(adapter(x).to_host(x)) for x in arrays[1:])
+    assert y is not None
+    sizes = count_class_sizes(y, weight)
+    if method == "newcombe":
+        return _compute_newcombe_interval(auc, error, sizes, level)
     if validate.on_failure(on_failure) != "ignore":
-        warn_of_no_width(error)
+        warn_of_no_width(error, f"; use {wording.option('method', 'newcombe')}")
+        area, spread = (np.asarray(one.to_host(x)) for x in (auc, error))
+        warn_of_few_wrong_ranks(area, spread, sizes)
     return compute_area_interval(auc, error, method, level)
+
+
+def _compute_newcombe_interval(
+    auc: Any, error: Any, sizes: tuple[np.ndarray, np.ndarray], confidence_level: float
+) -> Interval:
+    """Return Newcombe's interval of areas, given their standard errors and the sizes of both classes."""
+    own, z = adapter(auc), NormalDist().inv_cdf((1.0 + confidence_level) / 2.0)
+    area, spread = (np.asarray(own.to_host(x), np.float64) for x in (auc, error))
+    ends = compute_newcombe_ends(area, spread**2, sizes, np.asarray(z))
+    low, high = (own.send(x, auc)[()] for x in ends)
+    return normal_interval(auc, error, z)._replace(low=low, high=high)

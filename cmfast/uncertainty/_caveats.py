@@ -30,7 +30,8 @@ OFF_CENTER, OFF_CENTER_POSTERIOR = 0.5, 1.0  # standard errors between the middl
 CENTER_NOISE = 5.0  # divided by sqrt(n_resamples): Monte Carlo error of that middle, in standard errors
 FEW_CLUSTERS = 12  # with fewer, 95 % intervals cover less than 90 %, by every method
 FEWEST_WEIGHTED = 20  # effective size of a class by uneven weights for coverage of 90 %, see docs/uncertainty.md
-FEWEST_WEIGHTED_IN_AVERAGES = 8  # the same for averages of areas over classes
+FEWEST_WEIGHTED_IN_AVERAGES = 8  # the same for averages of areas over classes, and for Newcombe's intervals
+FEWEST_WRONG_RANKS = 1.0  # size of the smaller class times the distance of an area from 0 or 1, for coverage of 90 %
 UNEVEN = 0.75  # effective size of a class, as a share of its samples, from which weights are as good as equal
 BIASED = 1.0  # bias of `tau` in standard errors
 AVERAGES = (Over.MEAN, Over.ADJUSTED, Over.GEOMETRIC, Over.TAU, Over.TAU_WEIGHTED, Over.MIN)
@@ -148,15 +149,21 @@ def warn_of_few_clusters(clusters: Any, *, p_values: bool = False, parts: str = 
 
 
 def warn_of_uneven_weights(
-    codes: np.ndarray, weight: np.ndarray, *, averages: bool = False, p_values: bool = False
+    codes: np.ndarray,
+    weight: np.ndarray,
+    *,
+    averages: bool = False,
+    p_values: bool = False,
+    method: str | None = None,
 ) -> None:
     """Warn of areas of weighted samples if weights leave a class too small an effective size (Kish 1965).
 
     `codes` are class indices, shape (..., n), and `weight` the weights of samples. Classes without weight, and problems
     with bad weights, do not count. `averages` says whether areas are averages over classes, and `p_values` whether
-    p-values come from the intervals too.
+    p-values come from the intervals too. `method` is that of the interval of an area of two classes.
     """
-    limit = FEWEST_WEIGHTED_IN_AVERAGES if averages else FEWEST_WEIGHTED
+    limit = FEWEST_WEIGHTED_IN_AVERAGES if averages or method == "newcombe" else FEWEST_WEIGHTED
+    cure = "only more samples help" if method in (None, "newcombe") else f"use {wording.option('method', 'newcombe')}"
     with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
         scaled = weight / weight.max(-1, keepdims=True, initial=0.0)
         smallest = np.full(codes.shape[:-1], np.inf)
@@ -170,7 +177,45 @@ def warn_of_uneven_weights(
         where = f" in {np.count_nonzero(few)} of {few.size} problems" if few.ndim else ""
         what = "intervals and p-values" if p_values else "intervals"
         text = f"uneven weights leave a class an effective size of {smallest[few].min():.3g} samples{where}, below"
-        failures.warn_diagnostic(f"{text} {limit}: {what} are overconfident; only more samples help")
+        failures.warn_diagnostic(f"{text} {limit}: {what} are overconfident; {cure}")
+
+
+def find_few_wrong_ranks(area: np.ndarray, size: np.ndarray) -> np.ndarray:
+    """Return a mask of areas whose interval by standard error is too narrow, given the size of the smaller class.
+
+    Its samples lose ``size * min(area, 1 - area)`` of their comparisons, each counted as a share; docs/uncertainty.md
+    gives the coverage by this number.
+    """
+    with np.errstate(invalid="ignore"):
+        return np.asarray(size * np.minimum(area, 1.0 - area) < FEWEST_WRONG_RANKS)
+
+
+def warn_of_few_wrong_ranks(area: np.ndarray, error: np.ndarray, sizes: tuple[np.ndarray, np.ndarray]) -> None:
+    """Warn of intervals of areas of two classes that are too narrow, as the smaller class is almost never misranked.
+
+    Not of those with a standard error of 0, for which there is another warning.
+    """
+    smaller = np.minimum(*sizes)
+    few = find_few_wrong_ranks(area, smaller) & (error > 0.0)
+    if few.any():
+        first = np.unravel_index(np.flatnonzero(few)[0], few.shape)
+        where = f"areas of {np.count_nonzero(few)} of {few.size} problems, first" if few.ndim else "an area of"
+        text = f"{area[first]:.3g} with {smaller[first]:.3g} samples in the smaller class"
+        cure = wording.option("method", "newcombe")
+        failures.warn_diagnostic(
+            f"{where} {text}: too few are ranked wrongly, and the interval is too narrow; use {cure}"
+        )
+
+
+def warn_of_small_classes(codes: np.ndarray) -> None:
+    """Warn of intervals of averages of areas if a class has too few samples, given class indices (..., n)."""
+    sizes = [np.count_nonzero(codes == k, axis=-1) for k in np.unique(codes)]
+    smallest = np.min(sizes, axis=0) if sizes else np.zeros(codes.shape[:-1], np.int64)
+    few = (smallest > 0) & (smallest < FEWEST_WEIGHTED_IN_AVERAGES)
+    if few.any():
+        where = f" in {np.count_nonzero(few)} of {few.size} problems" if few.ndim else ""
+        text = f"a class has {smallest[few].min()} samples{where}, below {FEWEST_WEIGHTED_IN_AVERAGES}"
+        failures.warn_diagnostic(f"{text}: intervals are too narrow; only more samples help")
 
 
 def warn_of_few_swaps(least: Mapping[str, np.ndarray], confidence_level: float, *, one: bool) -> None:

@@ -109,7 +109,13 @@ def compare(
     **options: Any,
 ) -> Comparison: ...
 @overload
-def compare(y_true: Array, y_a: Array, y_b: Array, names: Names = ..., **options: Any) -> ComparisonsByMetric: ...
+def compare(
+    y_true: Array,
+    y_a: Array,
+    y_b: Array,
+    names: Names | list[AreaName] | tuple[AreaName, ...] = ...,
+    **options: Any,
+) -> ComparisonsByMetric: ...
 @overload
 def compare(
     table: Any, /, names: MetricName | AreaName, *, y_true: str, y_a: str, y_b: str, **options: Any
@@ -118,7 +124,7 @@ def compare(
 def compare(
     table: Any,
     /,
-    names: Names = ...,
+    names: Names | list[AreaName] | tuple[AreaName, ...] = ...,
     *,
     y_true: str,
     y_a: str,
@@ -131,6 +137,7 @@ def compare(
     compare_areas,
     ("y_true", "y_a", "y_b"),
     ("method", "test", "confidence_level", "sample_weight", "pos_label", "clusters", "max_fpr", "num_threads"),
+    lambda found, options: ComparisonsByMetric(found),
 )
 @accept_indicators(
     _multilabel.compare,
@@ -171,7 +178,7 @@ def compare(
         ``compare(y_true, s_a, s_b, "roc_auc")``.
         With `multilabel` three arrays of 0 and 1, shape (n, L).
     names : str or list of str
-        As for :func:`cmfast.metrics.compute`; with `multilabel` as for :func:`cmfast.metrics.multilabel`. Or an area,
+        As for :func:`cmfast.metrics.compute`; with `multilabel` as for :func:`cmfast.metrics.multilabel`. Or areas
         alone, as for :func:`interval`: "roc_auc", "average_precision", "roc_auc_ovr", "roc_auc_ovo", ...
     method : {"bca", "percentile", "basic", "normal", "delta"}
         Method of the interval: bias-corrected and accelerated bootstrap; quantiles of the replicates; the quantiles

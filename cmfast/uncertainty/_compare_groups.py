@@ -1,14 +1,16 @@
 """Compare a metric between groups: every pair, and the highest with the lowest (``compare_groups``)."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
+from inspect import signature
 from typing import Any, Literal, NamedTuple, TypeAlias, TypeVar, get_args, overload
 
 import numpy as np
 
-from cmfast._core import axis_names, dispatch, failures, lazy, validate
+from cmfast._core import axis_names, dispatch, failures, frames, lazy, table_columns, validate
 from cmfast._core.adapters import adapter
-from cmfast._core.annotations import Array, Ignored, Label, OnFailure, Undefined
+from cmfast._core.annotations import AreaName, Array, Ignored, Label, OnFailure, Undefined
 from cmfast._core.lazy import accept_delayed
 from cmfast._core.usual_options import RENAMED, describe_unknown_option, explain_options
 from cmfast.confusion_counts import ConfusionCounts
@@ -17,13 +19,16 @@ from cmfast.metrics._catalogue import GROUPS, find_form
 from cmfast.metrics._margins import margins
 from cmfast.metrics._names import MetricName, Names
 from cmfast.uncertainty import (
+    _areas,
     _caveats,
+    _group_areas,
     _group_gaps,
     _group_overall,
     _group_statistics,
     _group_units,
     _replicate_statistics,
 )
+from cmfast.uncertainty._area_influences import AreaOptions
 from cmfast.uncertainty._comparison import MOST_NAMED
 from cmfast.uncertainty._from_labels import gather_named_arrays, list_calls, take_group_columns
 from cmfast.uncertainty._group_results import GroupComparison, GroupComparisonsByMetric
@@ -34,6 +39,7 @@ from cmfast.uncertainty._results import Interval, normal_interval
 R = TypeVar("R")
 
 GroupMethod: TypeAlias = Literal["bootstrap", "delta", "wilson"]
+AreaGroupMethod: TypeAlias = Literal["bootstrap", "delta", "logit", "newcombe"]
 Fairness: TypeAlias = Literal["selection_rate", "demographic_parity", "equal_opportunity", "equalized_odds"]
 SELECTED = "selection_rate"  # share of samples that are predicted positive
 CRITERIA = {  # criteria of fairness, with the rates that they compare
@@ -44,6 +50,7 @@ CRITERIA = {  # criteria of fairness, with the rates that they compare
 }
 IN_POOLED = "recall_binary"  # the selection rate, in a matrix in which all samples are positive
 SIDES = ("y_true", "y_pred", "groups")
+SIDES_OF_AREAS = ("y_true", "y_score", "groups")
 MANY = 40  # samples of a class in which a replicate has none with probability exp(-40)
 DRAWS_BYTES = 2**27  # of replicates held at a time
 OVERALL = "overall"  # reference: all samples
@@ -79,6 +86,7 @@ class _Measured(NamedTuple):
     draws: np.ndarray | None
     per_class: bool
     together: _group_overall.OverallValues | None = None
+    ends: _group_gaps.GroupEnds | None = None
 
 
 def accept_labels_of_groups(function: Callable[..., R]) -> Callable[..., R]:
@@ -90,6 +98,15 @@ def accept_labels_of_groups(function: Callable[..., R]) -> Callable[..., R]:
         for option in RENAMED["groups"]:
             if option in options:
                 validate.fail(describe_unknown_option(option, ("groups",)), TypeError)
+        names = options["names"] if "names" in options else given[-1] if len(given) in (2, 4, 5) else None
+        if "y_score" in options or _areas.holds_areas(names):
+            for option, value in options.items():
+                if option not in (*signature(function).parameters, *SIDES_OF_AREAS):
+                    validate.fail(describe_unknown_option(option, (*SIDES_OF_AREAS, *_AreaOptions._fields)), TypeError)
+                if option not in ("names", *SIDES_OF_AREAS, *_AreaOptions._fields):
+                    validate.refuse(option, "left out with areas", validate.format_value(value))
+            found: R = _compare_areas(given, options)
+            return found
         if not options.keys().isdisjoint((*SIDES, "names")):
             given = gather_named_arrays(given, options, SIDES)
         ignored = options.pop("ignore_index", None)
@@ -102,13 +119,114 @@ def accept_labels_of_groups(function: Callable[..., R]) -> Callable[..., R]:
     return wrapper
 
 
+def _compare_areas(given: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """Return the comparison of one or several areas, from the arguments of a call with scores."""
+    call = (given, dict(options))
+    if any(lazy.are_lazy(x) for x in (*given, *(options.get(name) for name in (*SIDES_OF_AREAS, "clusters")))):
+        return lazy.dask().call_delayed(_compare_areas, *call)
+    if given and not isinstance(given[0], list | tuple | np.ndarray):
+        given = (frames.collect_table(given[0]), *given[1:])
+    if not given or not frames.holds_columns(given[0]):
+        given = gather_named_arrays(given, options, SIDES_OF_AREAS)
+    found = None
+    if given and frames.holds_columns(given[0]):
+        found = table_columns.find_columns(given, options, SIDES_OF_AREAS)
+    reading: AbstractContextManager[None] = nullcontext()
+    if found is not None:
+        columns, table, rest = found
+        table_columns.refuse_absent_sides(columns, SIDES_OF_AREAS)
+        table = frames.read_table(table_columns.FIRST, table)
+        columns |= {name: options[name] for name in ("sample_weight", "clusters") if isinstance(options.get(name), str)}
+        arrays = table_columns.read_columns(table, columns, ("groups",))
+        options |= {name: arrays.pop(name) for name in ("sample_weight", "clusters") if name in arrays}
+        reading = table_columns.name_missing_columns(table, columns)
+        if isinstance(columns["groups"], str):
+            arrays["groups"] = {columns["groups"]: arrays["groups"]}
+        given = (*arrays.values(), *rest)
+    if len(given) == 2 and "names" not in options:
+        wanted = "given with labels, scores and groups, as counts do not tell the scores of samples"
+        validate.refuse("names", f"{wanted}: {', '.join(SIDES_OF_AREAS)}", validate.format_value(given[1]))
+    names = options.pop("names", given[3] if len(given) > 3 else None)
+    several = names if isinstance(names, list | tuple) else [names]
+    for name in several:
+        _areas.require_area(name, SIDES_OF_AREAS[:2])
+    with reading:
+        chosen = _AreaOptions(**options)
+        each = {name: _compare_area(name, given[:3], chosen) for name in dict.fromkeys(several)}
+    return each[names] if isinstance(names, str) else GroupComparisonsByMetric(each)
+
+
+class _AreaOptions(NamedTuple):
+    """Options of areas as the user passed them, and their defaults."""
+
+    method: Any = None
+    reference: Any = None
+    confidence_level: float = 0.95
+    n_resamples: int = 10_000
+    rng: Any = 0
+    pos_label: Any = None
+    on_failure: OnFailure = None
+    sample_weight: Any = None
+    clusters: Any = None
+    num_threads: int | None = None
+
+
+def _compare_area(name: str, given: tuple[Any, ...], options: _AreaOptions) -> GroupComparison:
+    """Return the comparison of one area, given labels, scores and groups."""
+    clusters, reference, pos_label, method = options.clusters, options.reference, options.pos_label, options.method
+    fits = name == _areas.AREA and (clusters is None or clusters is False)
+    method = ("newcombe" if fits else "logit") if method is None else method
+    validate.choice("method", method, get_args(AreaGroupMethod))
+    if method == "newcombe" and not fits:
+        of = "clusters" if name == _areas.AREA else repr(name)
+        validate.refuse("method", f"bootstrap, delta or logit with {of}", method)
+    confidence_level = validate.confidence_level(options.confidence_level)
+    n_resamples = validate.count("n_resamples", options.n_resamples, least=2)
+    on_failure, num_threads = validate.on_failure(options.on_failure), validate.num_threads(options.num_threads)
+    seed = int(validate.generator(options.rng).integers(2**63))
+    chosen = AreaOptions(
+        pos_label=pos_label, sample_weight=options.sample_weight, clusters=clusters, num_threads=num_threads
+    )
+    y_true, y_score, groups = given
+    adopted = _group_areas.adopt(name, (y_true, y_score, groups), chosen)
+    labels = adopted.labels
+    to_all = isinstance(reference, str) and reference == OVERALL and OVERALL not in labels
+    _check_number_of_groups(len(labels), labels, "ignore" if to_all else on_failure)
+    place = None if to_all else _find_reference(reference, labels)
+    drawn = n_resamples if method == "bootstrap" else None
+    found = _group_areas.measure(name, adopted, drawn, seed, on_failure=on_failure, method=method)
+
+    def shape(x: np.ndarray) -> np.ndarray:
+        """Return an array (G,), or (G, B), with axes of a batch and of classes before."""
+        return x[np.newaxis, np.newaxis]
+
+    whole = np.full((1, 1), found.whole)
+    errors = None if method == "bootstrap" else (shape(found.errors[0]), shape(found.errors[1]))
+    whole_draws = None if found.whole_draws is None else shape(found.whole_draws)
+    measured = _Measured(
+        estimate=shape(found.area),
+        known=shape(~np.isnan(found.area)),
+        error=shape(found.error),
+        overall=whole,
+        size=None,
+        draws=None if found.draws is None else shape(found.draws),
+        per_class=False,
+        together=_group_overall.OverallValues(whole, errors, None, whole_draws) if to_all else None,
+        ends=found.make_ends(method) if method in ("logit", "newcombe") else None,
+    )
+    request = _GroupRequest(method, confidence_level, n_resamples, seed, "nan", 1, on_failure, num_threads, to_all)
+    compared = _compare(name, {name: measured}, request, place, labels, (), ())
+    named: dict[str, Any] = {} if pos_label in (None, 1, "1") else {"positive": pos_label}
+    return axis_names.name_axes(compared, {}, "", named) if named else compared
+
+
 @overload
 def compare_groups(
     M: Array,
     /,
     names: MetricName | Fairness,
     *,
-    method: GroupMethod | None = ...,
+    method: GroupMethod | AreaGroupMethod | None = ...,
     reference: Label | None = ...,
     confidence_level: float = ...,
     n_resamples: int = ...,
@@ -127,7 +245,7 @@ def compare_groups(
     /,
     names: Names = ...,
     *,
-    method: GroupMethod | None = ...,
+    method: GroupMethod | AreaGroupMethod | None = ...,
     reference: Label | None = ...,
     confidence_level: float = ...,
     n_resamples: int = ...,
@@ -142,12 +260,40 @@ def compare_groups(
 ) -> GroupComparisonsByMetric: ...
 @overload
 def compare_groups(
-    y_true: Array, y_pred: Array, groups: Any, names: MetricName | Fairness, **options: Any
+    y_true: Array, y_pred: Array, groups: Any, names: MetricName | Fairness | AreaName, **options: Any
 ) -> GroupComparison: ...
 @overload
 def compare_groups(
-    y_true: Array, y_pred: Array, groups: Any, names: Names = ..., **options: Any
+    y_true: Array,
+    y_pred: Array,
+    groups: Any,
+    names: Names | list[AreaName] | tuple[AreaName, ...] = ...,
+    **options: Any,
 ) -> GroupComparisonsByMetric: ...
+@overload
+def compare_groups(
+    table: Any, /, names: AreaName, *, y_true: str, y_score: str, groups: Any, **options: Any
+) -> GroupComparison: ...
+@overload
+def compare_groups(
+    table: Any,
+    /,
+    names: list[AreaName] | tuple[AreaName, ...],
+    *,
+    y_true: str,
+    y_score: str,
+    groups: Any,
+    **options: Any,
+) -> GroupComparisonsByMetric: ...
+@overload
+def compare_groups(
+    *,
+    y_true: Array,
+    y_score: Array,
+    groups: Any,
+    names: AreaName,
+    **options: Any,
+) -> GroupComparison: ...
 @overload
 def compare_groups(
     table: Any, /, names: MetricName | Fairness, *, y_true: str, y_pred: str, groups: Any, **options: Any
@@ -164,7 +310,7 @@ def compare_groups(
     /,
     names: Any = None,
     *,
-    method: GroupMethod | None = None,
+    method: GroupMethod | AreaGroupMethod | None = None,
     reference: Label | None = None,
     confidence_level: float = 0.95,
     n_resamples: int = 10_000,
@@ -185,15 +331,21 @@ def compare_groups(
         Counts of each group, rows are the truth. In its place three arrays of labels may stand:
         ``compare_groups(y_true, y_pred, groups, names)``; or a table, as for :func:`cmfast.by`, and its columns:
         ``compare_groups(table, names, y_true="label", y_pred="guess", groups="site")``. Of both, `groups` may be
-        several columns, a dict or a list; their combinations are the groups.
+        several columns, a dict or a list; their combinations are the groups. For areas, labels and scores of shape (n,)
+        or (n, C), as for :func:`interval`: ``compare_groups(y_true, y_score, groups, "roc_auc")``, or columns:
+        ``compare_groups(table, "roc_auc", y_true="label", y_score="score", groups="site")``.
     names : str or list of str, optional
         As for :func:`cmfast.metrics.compute`, or of two classes also criteria of fairness: "selection_rate" or
         "demographic_parity", the share of samples that are predicted positive; "equal_opportunity", the recall of the
-        positive class; "equalized_odds", its recall and false positive rate; the larger difference of both counts.
-    method : {"bootstrap", "delta", "wilson"}, optional
+        positive class; "equalized_odds", its recall and false positive rate; the larger difference of both counts. Or
+        areas alone: "roc_auc", "average_precision", "roc_auc_ovr", "roc_auc_ovo", "roc_auc_ovr_weighted" or
+        "roc_auc_ovo_weighted".
+    method : {"bootstrap", "delta", "wilson", "logit", "newcombe"}, optional
         Bootstrap of the samples of each group; standard errors by the delta method, without resampling; Wilson's
         intervals of each group combined, for metrics that are shares of samples (accuracy, recall, precision, ...).
-        Default: "wilson" for these and for fairness, "bootstrap" for other metrics, and with weights or clusters.
+        Default: "wilson" for these and for fairness, "bootstrap" for other metrics, and with weights or clusters. Areas
+        have "bootstrap", "delta" and "logit", and "roc_auc" without clusters "newcombe", its default; that of others is
+        "logit" (see Notes).
     reference : label, optional
         The group that all others are compared with, a position for matrices without labels; or "overall": each group is
         compared with all samples, its own among them (a group of this name comes first). Default: every pair.
@@ -231,16 +383,17 @@ def compare_groups(
     Raises
     ------
     TypeError, ValueError
-        Not square or not real matrices; an unknown name; "wilson" for a metric that is not a share of samples, or with
-        weights or clusters; fairness of more than two classes; a reference that is no group; weights that are negative
-        or not finite.
+        Not square or not real matrices; an unknown name; areas together with metrics of counts; "wilson" for a metric
+        that is not a share of samples, or with weights or clusters; fairness of more than two classes; a reference that
+        is no group; weights that are negative or not finite.
 
     Warns
     -----
     DiagnosticWarning
         Some groups have so few samples that the interval of their metric covers the true value in less than 90 % of
-        cases, as for :func:`interval`; with weights by Kish's effective size. Not for "wilson", nor if `on_failure` is
-        "ignore". With clusters: some groups have fewer than twelve. There is one group, and no `reference` of all.
+        cases, as for :func:`interval`; with weights by Kish's effective size. Not for "wilson", for "newcombe" with
+        uneven weights only, nor if `on_failure` is "ignore". With clusters: some groups have fewer than twelve. There
+        is one group, and no `reference` of all.
 
     Notes
     -----
@@ -249,9 +402,14 @@ def compare_groups(
     - Pairs: "bootstrap" gives percentiles of the difference and of the ratio of replicates, and the p-value that fits
       them. "delta" gives normal intervals, of the ratio on the log scale. "wilson" gives Newcombe's intervals of the
       difference and those of Donner and Zou of the ratio.
+    - Areas: "logit" and "newcombe" combine the intervals of both groups, as :func:`interval` makes them, in the same
+      way as "wilson"; "delta" has DeLong's variance of each group, or the sum of its squared influences. They take
+      `method`, `reference`, `confidence_level`, `n_resamples`, `rng`, `pos_label`, `on_failure`, `sample_weight`,
+      `clusters` and `num_threads`. The area of a group without a positive or a negative sample is undefined.
     - "overall": a group and all samples are not independent. "wilson" gives the interval of the group and the other
       samples, times the share of the latter, as if that share were fixed; "delta" differentiates in the cells of all
-      groups; "bootstrap" adds up the replicates of all groups.
+      groups; "bootstrap" adds up the replicates of all groups. Areas have normal intervals by the influences of samples
+      on both, unless by "bootstrap".
     - The largest difference of two groups is above 0 in every sample, even if all groups are alike, so percentiles of
       its replicates do not contain 0. Here its lower end is the largest lower end of a pair, at the level at which the
       intervals of all pairs hold together: by Tukey and Kramer, or with "bootstrap" from the largest studentized
@@ -273,7 +431,8 @@ def compare_groups(
     Newcombe, Interval estimation for the difference between independent proportions, 1998. Donner and Zou, Closed-form
     confidence intervals for functions of the normal mean and standard deviation, 2012. Hayter, A proof of the
     conjecture that the Tukey-Kramer multiple comparisons procedure is conservative, 1984. Hardt, Price and Srebro,
-    Equality of opportunity in supervised learning, 2016, of equalized odds.
+    Equality of opportunity in supervised learning, 2016, of equalized odds. DeLong, DeLong and Clarke-Pearson,
+    Comparing the areas under two or more correlated receiver operating characteristic curves, 1988.
 
     Examples
     --------
@@ -298,6 +457,12 @@ def compare_groups(
     2  south   west       0.174  0.000
     >>> found = uncertainty.compare_groups(y, guess, site, "equalized_odds")
     >>> found.verdict()
+    'the groups differ'
+
+    Areas under ROC curves of the scores in each group:
+
+    >>> score = y + rng.normal(size=900) * np.where(site == "west", 2, 1)
+    >>> uncertainty.compare_groups(y, score, site, "roc_auc").verdict()
     'the groups differ'
     """
     del ignore_index  # read where labels are counted, before this call
@@ -330,7 +495,7 @@ def compare_groups(
         validate.refuse("names", f"metrics of {C} classes, as fairness needs two", repr(fair))
     labels = axes.get("group", tuple(range(shape[-3])))
     to_all = isinstance(reference, str) and reference == OVERALL and OVERALL not in labels
-    _check_number_of_groups(shape, labels, "ignore" if to_all else on_failure)
+    _check_number_of_groups(shape[-3], labels, "ignore" if to_all else on_failure)
     place = None if to_all else _find_reference(reference, labels)
     request = _GroupRequest(
         "", confidence_level, n_resamples, seed, undefined, positive, on_failure, num_threads, to_all, units
@@ -352,11 +517,11 @@ def compare_groups(
     return GroupComparisonsByMetric({name: found[name] for name in wanted})
 
 
-def _check_number_of_groups(shape: tuple[int, ...], labels: tuple[Any, ...], on_failure: OnFailure) -> None:
+def _check_number_of_groups(number: int, labels: tuple[Any, ...], on_failure: OnFailure) -> None:
     """Raise ValueError without groups, and warn of a single one, which has no other to differ from."""
-    if not shape[-3]:
+    if not number:
         validate.refuse("groups", "of at least two groups", "none")
-    if shape[-3] == 1 and validate.on_failure(on_failure) != "ignore":
+    if number == 1 and validate.on_failure(on_failure) != "ignore":
         only = f"groups has one group, {validate.format_value(labels[0])}"
         failures.warn_diagnostic(f"{only}, which has no other to differ from; differences and p-values are NaN")
 
@@ -727,6 +892,9 @@ def _find_group_ends(one: _Measured, request: _GroupRequest) -> tuple[np.ndarray
         low, high, error = _replicate_statistics.compute_interval(
             drawn, "percentile", request.confidence_level, request.num_threads
         )
+    elif one.ends is not None:
+        low, high = one.ends.find_ends(slice(None), np.full(one.estimate.shape, z))
+        error = one.error
     elif one.size is not None:
         low, high = _group_statistics.compute_wilson_ends(one.estimate, one.size, np.asarray(z))
         error = one.error
@@ -756,6 +924,7 @@ def _compare(
         error=stack([end[2] for end in ends]),
         size=None if every[0].size is None else stack([one.size for one in every]),
         draws=None if every[0].draws is None else stack([one.draws for one in every]),
+        ends=every[0].ends,
     )
     pairs, gap = _group_gaps.compare_values(values, request.method, request.confidence_level)
     first, second = _group_statistics.list_pairs(G)

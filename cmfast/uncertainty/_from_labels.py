@@ -12,7 +12,6 @@ import numpy as np
 
 from cmfast._core import axis_names, caller, frames, lazy, table_columns, validate
 from cmfast._core.labels import warn_of_pooled_indicators
-from cmfast._core.usual_names import OF_SCORES
 from cmfast._core.usual_options import USUAL_ARGUMENTS, describe_value
 from cmfast.confusion_counts import ConfusionCounts
 from cmfast.metrics import _plan
@@ -329,11 +328,6 @@ def take_group_columns(
     given: tuple[Any, ...], options: dict[str, Any], sides: tuple[str, ...], ignored: Any
 ) -> tuple[Any, ...]:
     """Return the arguments of a function of matrices of groups, with labels and groups counted, if these are given."""
-    names = given[3] if len(given) > 3 else options.get("names")
-    low = names.lower() if isinstance(names, str) else ""
-    if low in OF_SCORES and ("auc" in low or "average_precision" in low):
-        cure = "areas of scores are not compared between groups; interval gives that of each group's samples"
-        validate.refuse("names", "metrics of counts", f"{validate.format_value(names)}; {cure}")
     found = _find_columns(given, options, sides)
     has_units = any(options.get(name) is not None for name in ("sample_weight", "clusters"))
     if found is not None:

@@ -7,6 +7,8 @@ with the bootstrap from the largest studentized difference of each replicate). I
 of a pair at the level itself, because the pair that truly differs most is one of them.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -16,6 +18,21 @@ from cmfast.uncertainty import _group_statistics, _replicate_statistics
 from cmfast.uncertainty._group_statistics import Ends
 
 CHUNK_BYTES = 2**26  # of replicates of pairs held at a time
+
+
+class GroupEnds(NamedTuple):
+    """Intervals of a metric that are not symmetric, as functions of the positions of groups, shape (P,).
+
+    Attributes
+    ----------
+    find_ends : callable
+        Returns both ends, shape (N, E, K, P), given the width of each side in standard errors.
+    find_z : callable
+        Returns the width at which an interval has an end, the inverse of `find_ends`; infinite where none has.
+    """
+
+    find_ends: Callable[..., tuple[np.ndarray, np.ndarray]]
+    find_z: Callable[..., np.ndarray]
 
 
 class GroupValues(NamedTuple):
@@ -31,12 +48,15 @@ class GroupValues(NamedTuple):
         Number of samples that the metric is a share of, for Wilson's intervals.
     draws : array of float64, shape (N, E, K, G, B), or None
         Bootstrap replicates.
+    ends : GroupEnds, or None
+        Intervals of the groups, if not symmetric.
     """
 
     value: np.ndarray
     error: np.ndarray
     size: np.ndarray | None
     draws: np.ndarray | None
+    ends: GroupEnds | None = None
 
 
 class PairIntervals(NamedTuple):
@@ -144,6 +164,12 @@ class GroupPairs(NamedTuple):
     errors: tuple[np.ndarray, np.ndarray]
     sizes: tuple[np.ndarray, np.ndarray] | None
     has_ratio: np.ndarray
+    ends: tuple[GroupEnds, GroupEnds] | None = None
+
+    @property
+    def is_normal(self) -> bool:
+        """Whether intervals are symmetric, by the standard errors alone."""
+        return self.sizes is None and self.ends is None
 
     def compute_difference_ends(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the intervals of the differences that are `z` standard errors wide on each side."""
@@ -151,19 +177,21 @@ class GroupPairs(NamedTuple):
 
     def compute_ratio_ends(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the intervals of the ratios; NaN for metrics below 0."""
-        if self.sizes is None:
+        if self.is_normal:
             low, high = _group_statistics.compute_log_ratio_ends(*self.values, self.errors, z)
         else:
             low, high = _group_statistics.compute_ratio_ends(*self._find_ends(z))
         return np.where(self.has_ratio, low, np.nan), np.where(self.has_ratio, high, np.nan)
 
     def compute_roots(self) -> np.ndarray:
-        """Return the z at which the interval of each difference touches 0; NaN if both standard errors are 0."""
+        """Return the z at which the interval of each difference touches 0; NaN if intervals have no width."""
         first, second = self.values
         difference = first - second
-        if self.sizes is None:
+        if self.is_normal:
             error = np.hypot(*self.errors)
             return np.where(error > 0.0, np.abs(difference) / error, np.where(difference == 0.0, 0.0, np.nan))
+        if self.ends is not None:
+            return self._find_common_roots(self.ends)
         low, high = np.zeros(difference.shape), np.full(difference.shape, _group_statistics.LARGEST_Z)
         for _ in range(_group_statistics.N_HALVINGS):
             middle = 0.5 * (low + high)
@@ -172,16 +200,40 @@ class GroupPairs(NamedTuple):
             low, high = np.where(outside, middle, low), np.where(outside, high, middle)
         return np.where(np.isnan(difference), np.nan, low)
 
+    def _find_common_roots(self, ends: tuple[GroupEnds, GroupEnds]) -> np.ndarray:
+        """Return the z at which both intervals reach so far that the interval of the difference touches 0.
+
+        The squares of both reaches, on the sides that face each other, then add up to that of the difference: a point
+        of a quarter circle, found by bisection of its angle.
+        """
+        first, second = self.values
+        difference = first - second
+        low, high = np.zeros(difference.shape), np.full(difference.shape, np.pi / 2.0)
+        for _ in range(_group_statistics.N_HALVINGS):
+            angle = 0.5 * (low + high)
+            one = ends[0].find_z(first - difference * np.sin(angle))
+            other = ends[1].find_z(second + difference * np.cos(angle))
+            low, high = np.where(one < other, angle, low), np.where(one < other, high, angle)
+        root = np.where(difference == 0.0, 0.0, np.fmin(one, other))
+        return np.where(np.isfinite(root) & ~np.isnan(self.errors[0] + self.errors[1]), root, np.nan)
+
     def _find_ends(self, z: np.ndarray) -> tuple[Ends, Ends]:
         """Return the values of both groups with the ends of their intervals."""
         ends = []
         for k, value in enumerate(self.values):
-            if self.sizes is None:
+            if self.ends is not None:
+                low, high = self.ends[k].find_ends(z)
+            elif self.sizes is None:
                 low, high = value - z * self.errors[k], value + z * self.errors[k]
             else:
                 low, high = _group_statistics.compute_wilson_ends(value, self.sizes[k], z)
             ends.append(Ends(value, low, high))
         return ends[0], ends[1]
+
+
+def select_ends(ends: GroupEnds, groups: np.ndarray) -> GroupEnds:
+    """Return the intervals of some groups as functions of the width, or of the end, alone."""
+    return GroupEnds(partial(ends.find_ends, groups), partial(ends.find_z, groups))
 
 
 def _compute_pairs(
@@ -193,7 +245,10 @@ def _compute_pairs(
     value, shape = groups.value, groups.value.shape[:2]
     values, errors = ((x[..., first], x[..., second]) for x in (value, groups.error))
     sizes = None if groups.size is None else (groups.size[..., first], groups.size[..., second])
-    both = GroupPairs(values, errors, sizes, can_have_ratio(value)[..., np.newaxis])
+    ends = None
+    if groups.ends is not None:
+        ends = select_ends(groups.ends, first), select_ends(groups.ends, second)
+    both = GroupPairs(values, errors, sizes, can_have_ratio(value)[..., np.newaxis], ends)
     z, root = np.asarray(_group_statistics.find_normal_quantile(confidence_level)), both.compute_roots()
     difference, ratio = values[0] - values[1], np.where(both.has_ratio, values[0] / values[1], np.nan)
     p_value = np.where(np.isnan(root), np.nan, 2.0 * ndtr(-root))

@@ -16,7 +16,7 @@ from cmfast.metrics import _evaluate, _plan
 from cmfast.metrics._catalogue import GROUPS, find_form
 from cmfast.metrics._margins import margins
 from cmfast.uncertainty import _area_influences, _clusters, _multilabel, _normalized_cells
-from cmfast.uncertainty._areas import accept_scores, compute_interval
+from cmfast.uncertainty._areas import accept_scores, collect_areas, compute_interval
 from cmfast.uncertainty._caveats import find_share_base, warn_of_caveats, warn_of_few_clusters
 from cmfast.uncertainty._from_labels import accept_labels
 from cmfast.uncertainty._invalid_counts import mask_failed, report_invalid
@@ -70,6 +70,7 @@ def interval(table: Any, /, names: Any = ..., *, y_true: str, y_score: str, **op
     _area_influences.compute_interval,
     ("y_true", "y_score"),
     ("method", "confidence_level", "sample_weight", "pos_label", "clusters", "max_fpr", "on_failure", "num_threads"),
+    collect_areas,
 )
 @accept_indicators(
     _multilabel.compute_interval,
@@ -115,14 +116,14 @@ def interval(
         averages over classes take scores of shape (..., n, C), and each problem of a batch has an interval. With
         `multilabel` two arrays of 0 and 1, shape (n, L).
     names : str or list of str, optional
-        As for :func:`cmfast.metrics.compute`; with `multilabel` as for :func:`cmfast.metrics.multilabel`. Or an area,
-        alone: "roc_auc", "average_precision", or an average over classes: "roc_auc_ovr", "roc_auc_ovo",
+        As for :func:`cmfast.metrics.compute`; with `multilabel` as for :func:`cmfast.metrics.multilabel`. Or areas
+        alone: "roc_auc", "average_precision", or averages over classes: "roc_auc_ovr", "roc_auc_ovo",
         "roc_auc_ovr_weighted", "roc_auc_ovo_weighted".
     of : {"metrics", "all", "row", "true", "col", "pred", "bi"}
         Target: metrics, or the cells of the matrix that :func:`cmfast.normalize` returns; then leave `names` out.
-    method : {"bca", "percentile", "basic", "normal", "wilson", "posterior", "logit"}
+    method : {"bca", "percentile", "basic", "normal", "wilson", "posterior", "logit", "newcombe"}
         Method (see Notes); default: "bca", or "percentile" with "dirichlet" and for cells, which have neither "wilson"
-        nor "posterior". Areas have "logit", the default, and "normal".
+        nor "posterior". Areas have "logit", the default, and "normal"; "roc_auc" also "newcombe".
     confidence_level : float
         Nominal coverage of the intervals.
     scheme : {"multinomial", "rows", "dirichlet"}
@@ -184,7 +185,9 @@ def interval(
         from the diagonal, are rare; few samples are correct, wrong or of a class in an average; `min_recall` of classes
         with similar recalls; replicates that are not centred on the estimate, as for an average over many small
         classes. The message names a better method. With clusters: only fewer than twelve clusters. For areas: a
-        standard error of 0; uneven weights, as for :func:`auc_covariance`. A matrix without samples. Never if
+        standard error of 0; uneven weights, as for :func:`auc_covariance`; and, unless by "newcombe", an area of two
+        classes whose smaller class is so rarely ranked wrongly that its size times the distance of the area from 0 or 1
+        is below 1; averages over classes if a class has fewer than eight samples. A matrix without samples. Never if
         `on_failure` is "ignore". And labels of shape (n, L) that are 0 or 1, as of `multilabel`, without this option.
 
     Notes
@@ -202,6 +205,10 @@ def interval(
       back into an area. It stays between 0 and 1. "normal" does not; it is the area +- a multiple of the standard
       error. Both rest on DeLong's variance (:func:`auc_covariance`), for the other areas on the same sum of squared
       influences of samples (infinitesimal jackknife), or of clusters.
+    - "newcombe": for "roc_auc" of two classes, without `clusters` and `max_fpr`: the areas that are not farther from
+      the estimate than a multiple of the standard error that they would have themselves, by Newcombe's formula for
+      classes of these sizes, or by DeLong where that is larger at the estimate. With weights by Kish's effective sizes.
+      For small classes and areas near 0 and 1: it has a width where all samples are ranked rightly, too.
 
     One-vs-rest averages are means of the areas of each class against all others, one-vs-one averages of those of all
     pairs of classes (Hand and Till); "weighted" ones by the shares of the classes, which count as random. The columns
@@ -234,7 +241,8 @@ def interval(
     statistical inference, 1927. Brown, Cai and DasGupta, Interval estimation for a binomial proportion, 2001. Jaeckel,
     The infinitesimal jackknife, 1972. Hand and Till, A simple generalisation of the area under the ROC curve for
     multiple class classification problems, 2001. Obuchowski, Nonparametric analysis of clustered ROC curve data, 1997.
-    McClish, Analyzing a portion of the ROC curve, 1989.
+    McClish, Analyzing a portion of the ROC curve, 1989. Newcombe, Confidence intervals for an effect size measure based
+    on the Mann-Whitney statistic, part 2: asymptotic methods and evaluation, 2006.
 
     Examples
     --------
@@ -275,10 +283,9 @@ def interval(
 
     The area under the ROC curve, from scores:
 
-    >>> uncertainty.interval(
-    ...     [1, 1, 1, 0, 0, 0], [0.9, 0.8, 0.3, 0.5, 0.2, 0.1], "roc_auc"
-    ... )
-    <Interval: roc_auc 0.889, low 0.261, high 0.995, standard_error 0.157>
+    >>> truth, scores = [1, 1, 1, 0, 0, 0], [0.9, 0.8, 0.3, 0.5, 0.2, 0.1]
+    >>> uncertainty.interval(truth, scores, "roc_auc", method="newcombe")
+    <Interval: roc_auc 0.889, low 0.391, high 0.989, standard_error 0.157>
 
     The mean F1 of samples with several labels each:
 

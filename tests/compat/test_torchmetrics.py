@@ -452,3 +452,49 @@ def test_subclasses_and_other_ways_of_calling_count_as_well():
 def test_torch_script_accepts_metrics(name):
     scripted = torch.jit.script(getattr(ours, name)(num_labels=3))  # as torchmetrics' own suite does
     assert isinstance(scripted, torch.jit.ScriptModule)
+
+
+@pytest.mark.parametrize("name", SCORES + MATRICES)
+@pytest.mark.parametrize("task", BASES)
+def test_several_values_are_ignored(name, task):
+    """Several values of `ignore_index` are as one in a target where they are the same."""
+    if (name, task) == NONE_OF_THEIRS:
+        pytest.skip("torchmetrics has none")
+    for several, one in (([0, 255], 0), ((255, -100, 0), 0), ([-1, 200], -1)):
+        mine = getattr(ours, name)(task=task, ignore_index=several, **BASES[task])
+        other = getattr(theirs, name)(task=task, ignore_index=one, **BASES[task])
+        named = getattr(ours, type(mine).__name__)(ignore_index=several, **BASES[task])
+        named_other = getattr(theirs, type(mine).__name__)(ignore_index=one, **BASES[task])
+        for k, (preds, target) in enumerate(batches(task)):
+            own = target.clone()
+            for j, value in enumerate(several):
+                own[j + k :: 5] = value
+            merged = torch.where(torch.isin(own, torch.tensor(several)), one, own)
+            torch.testing.assert_close(mine(preds, own), other(preds, merged), equal_nan=True, rtol=1e-5, atol=1e-6)
+            named.update(preds=preds, target=own.to(torch.int32))
+            named_other.update(preds, merged)
+        for found, want in ((pickle.loads(pickle.dumps(mine)), other), (named, named_other)):
+            torch.testing.assert_close(found.compute(), want.compute(), equal_nan=True, rtol=1e-5, atol=1e-6)
+        assert (mine.ignore_index, *mine.also_ignored) == tuple(several)
+
+
+def test_several_ignored_classes_are_in_no_average():
+    preds, target = torch.tensor([0, 1, 2, 3, 3, 1]), torch.tensor([0, 1, 2, 3, 1, 255])
+    found = ours.MulticlassJaccardIndex(num_classes=4, ignore_index=[0, 2, 255])
+    found.update(preds, target)
+    torch.testing.assert_close(found.compute(), torch.tensor((1 / 2 + 1 / 2) / 2))  # of classes 1 and 3
+    small = ours.BinaryAccuracy(ignore_index=[-1, 255])  # uint8 has no -1
+    small.update(torch.tensor([0, 1, 1]), torch.tensor([0, 0, 255], dtype=torch.uint8))
+    assert small.compute() == 0.5
+
+
+def test_wrong_lists_of_ignored_values():
+    for wrong in ([1.5], ["a"], [True], [[1]]):
+        with pytest.raises(
+            ValueError, match=r"ignore_index must be None, an integer or a list of integers, got .* in it"
+        ):
+            ours.MulticlassAccuracy(num_classes=3, ignore_index=wrong)
+        with pytest.raises(ValueError, match="ignore_index must be None, an integer or a list of integers"):
+            ours.Accuracy("multiclass", num_classes=3, ignore_index=wrong)
+    assert ours.BinaryRecall(ignore_index=[]).ignore_index is None
+    assert ours.BinaryRecall(0.5, "global", [3, 4]).also_ignored == (4,)

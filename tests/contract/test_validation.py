@@ -280,7 +280,7 @@ OF_OTHERS = (*OF_RESULTS, *IN_STEPS, "ClassificationReport")
 OF_MADE = tuple(
     f"{name}.{method}"
     for name in cmfast.results.__all__
-    for method in ("effective_size", "estimate", "explain", "plot", "to_pandas")
+    for method in ("design_effect", "effective_size", "estimate", "explain", "plot", "to_pandas")
 )
 AT_ONCE = [name for name in ENTRIES if not (name.startswith(OF_OTHERS) or name.endswith(".explain") or name in OF_MADE)]
 

@@ -46,3 +46,20 @@ def test_weights_of_any_size(scale):
 def test_no_answer_has_no_size():
     result = cmfast.rake([[0, 0, 1]], [(0, [1.0, np.inf])], on_failure="ignore")
     assert np.isnan(result.effective_size())
+
+
+def test_design_effect():
+    """Kish's: one plus the squared coefficient of variation; the number of records over the effective size."""
+    rng = np.random.default_rng(3)
+    design = rng.integers(0, 3, (2, 50))
+    totals = [(0, [20.0, 15.0, 15.0]), (1, [10.0, 20.0, 20.0])]
+    result = cmfast.rake(design, totals, weights=rng.random((4, 50)) + 0.1)
+    w = result.weights
+    want = 1.0 + (w.std(-1) / w.mean(-1)) ** 2
+    np.testing.assert_allclose(result.design_effect(), want, rtol=1e-12)
+    np.testing.assert_allclose(result.design_effect() * result.effective_size(), 50.0, rtol=1e-13)
+    equal = cmfast.rake([[0, 1, 0, 1]], [(0, [5.0, 5.0])])
+    assert float(equal.design_effect()) == pytest.approx(1.0, rel=1e-14)
+    found = cmfast.rake(torch.from_numpy(design), totals, weights=torch.from_numpy(w)).design_effect()
+    assert type(found) is torch.Tensor
+    np.testing.assert_allclose(found.numpy(), want, rtol=1e-6)

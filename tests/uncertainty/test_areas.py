@@ -9,6 +9,7 @@ import pytest
 from checks import assert_same_bits
 from optional import torch
 from oracle.uncertainty import auc_covariance as compare_all_pairs
+from scipy.optimize import brentq
 from scipy.stats import rankdata
 
 import cmfast
@@ -161,6 +162,134 @@ def test_intervals_without_width_warn(y, scores):
     uncertainty.interval(y, scores, "roc_auc", on_failure="ignore")
 
 
+def find_newcombe_ends(area, variance, m, n, level=0.95):
+    """Return both ends of Newcombe's interval, by a root finder of SciPy from the published formula."""
+    z, mean = NormalDist().inv_cdf(0.5 + level / 2), (m + n) / 2 - 1
+
+    def spread(x):
+        return x * (1 - x) / (m * n) * (1 + mean * (1 - x) / (2 - x) + mean * x / (1 + x))
+
+    factor = max(variance / spread(area), 1.0) if spread(area) > 0 else 1.0
+
+    def miss(x):
+        return (x - area) / np.sqrt(spread(x) * factor)
+
+    tiny = 1e-12
+    low = 0.0 if area == 0 else brentq(lambda x: miss(x) + z, tiny, area - tiny, xtol=1e-14)
+    high = 1.0 if area == 1 else brentq(lambda x: miss(x) - z, area + tiny, 1 - tiny, xtol=1e-14)
+    return low, high
+
+
+@pytest.mark.parametrize("sizes", [(3, 3), (5, 200), (40, 30), (200, 4)])
+@pytest.mark.parametrize("apart", [0.2, 1.5, 40.0])
+@pytest.mark.parametrize("level", [0.8, 0.99])
+def test_newcombe(sizes, apart, level):
+    rng = np.random.default_rng(sizes)
+    y = np.repeat([1, 0], sizes)
+    scores = rng.normal(size=(5, len(y))) * np.where(y, 2.0, 1.0) + apart * y
+    found = uncertainty.interval(np.tile(y, (5, 1)), scores, "roc_auc", method="newcombe", confidence_level=level)
+    areas, covariance = by_ranks(y, scores)
+    np.testing.assert_allclose(found.estimate, areas, rtol=1e-13)
+    want = [find_newcombe_ends(a, v, *sizes, level) for a, v in zip(areas, np.diag(covariance), strict=True)]
+    np.testing.assert_allclose(np.transpose([found.low, found.high]), want, rtol=1e-9, atol=1e-11)
+    if apart == 40.0:
+        assert (found.low < 1.0).all()
+        assert (found.high == 1.0).all()
+    turned = uncertainty.interval(np.tile(y, (5, 1)), -scores, "roc_auc", method="newcombe", confidence_level=level)
+    np.testing.assert_allclose([turned.low, turned.high], 1 - np.array([found.high, found.low]), atol=1e-12)
+
+
+def test_newcombe_takes_the_effective_sizes_of_weights():
+    y, (scores, *_) = draw(60)
+    weight = np.random.default_rng(2).lognormal(size=60)
+    sizes = [weight[y == k].sum() ** 2 / (weight[y == k] ** 2).sum() for k in (1, 0)]
+    found = uncertainty.interval(y, scores, "roc_auc", method="newcombe", sample_weight=weight, on_failure="ignore")
+    want = find_newcombe_ends(found.estimate, found.standard_error**2, *sizes)
+    np.testing.assert_allclose([found.low, found.high], want, rtol=1e-9)
+    plain = uncertainty.interval(y, scores, "roc_auc", method="newcombe")
+    even = uncertainty.interval(y, scores, "roc_auc", method="newcombe", sample_weight=np.full(60, 3.0))
+    np.testing.assert_allclose(even[:4], plain[:4], rtol=1e-12)
+    tensors = uncertainty.interval(torch.from_numpy(y), torch.from_numpy(scores), "roc_auc", method="newcombe")
+    assert isinstance(tensors.low, torch.Tensor)
+    assert_same_bits(tensors.low.numpy(), np.asarray(plain.low))
+    assert np.isnan(uncertainty.interval([1, 1, 0], [1, 3, 2], "roc_auc", method="newcombe").low)
+
+
+# positive samples, negative samples, standard deviation of the positive ones, area
+SMALL = [
+    (5, 5, 1, 0.95),
+    (5, 500, 2, 0.95),
+    (10, 500, 1, 0.95),
+    (10, 500, 2, 0.75),
+    (20, 500, 2, 0.95),
+    (20, 20, 1, 0.6),
+]
+
+
+@pytest.mark.parametrize(("m", "n", "spread", "area"), SMALL)
+def test_newcombe_covers_with_small_classes_and_logit_warns_where_it_does_not(m, n, spread, area):
+    y = np.repeat([1, 0], [m, n])
+    scale = np.where(y, spread, 1.0)
+    middle = y * np.hypot(1.0, spread) * NormalDist().inv_cdf(area)
+    scores = np.random.default_rng(7).normal(size=(3000, len(y))) * scale + middle
+    labels = np.tile(y, (3000, 1))
+
+    def find_coverage(method):
+        found = uncertainty.interval(labels, scores, "roc_auc", method=method, on_failure="ignore")
+        return found.estimate, (found.low <= area) & (area <= found.high)
+
+    assert find_coverage("newcombe")[1].mean() > 0.9
+    estimate, held = find_coverage("logit")
+    silent = min(m, n) * np.minimum(estimate, 1 - estimate) >= 1.0
+    assert held.mean() > 0.9 or silent.mean() < 0.75
+    for k in (np.flatnonzero(silent)[:3], np.flatnonzero(~silent & (estimate < 1))[:3]):
+        for row in k:
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                uncertainty.interval(y, scores[row], "roc_auc")
+            said = ["too few are ranked wrongly, and the interval is too narrow" in str(one.message) for one in caught]
+            assert said == [] if silent[row] else said == [True]
+
+
+def test_small_classes_are_named_with_their_problem():
+    y, scores = [[1, 1, 0, 0, 0, 0]] * 3, [[9, 3, 1, 2, 4, 5], [4, 6, 1, 2, 3, 5], [9, 8, 1, 2, 4, 5]]
+    with pytest.warns(cmfast.DiagnosticWarning) as caught:
+        uncertainty.interval(y, scores, "roc_auc", method="normal")
+    texts = [str(one.message) for one in caught]
+    assert texts[0].endswith('has no width and is too narrow; use method="newcombe"')
+    assert "areas of 2 of 3 problems, first 0.75 with 2 samples in the smaller class: too few" in texts[1]
+    uncertainty.interval(y, scores, "roc_auc", on_failure="ignore")
+    uncertainty.interval(y, scores, "roc_auc", method="newcombe")
+
+
+NAMES = ["roc_auc", "average_precision"]
+
+
+def test_several_areas():
+    y, scores = draw(250)
+    weight = np.arange(250) + 100.0
+    found = uncertainty.interval(y, scores[0], NAMES, sample_weight=weight, confidence_level=0.9)
+    assert list(found) == NAMES
+    assert (found.method, found.confidence_level, found.n_resamples) == ("logit", 0.9, 0)
+    pair = uncertainty.compare(y, scores[0], scores[1], NAMES, sample_weight=weight)
+    for name in NAMES:
+        one = uncertainty.interval(y, scores[0], name, sample_weight=weight, confidence_level=0.9)
+        assert found[name] == one
+        two = uncertainty.compare(y, scores[0], scores[1], name, sample_weight=weight)
+        assert_same_bits(pair[name].p_value, two.p_value)
+        assert pair[name].name == name
+    named = uncertainty.interval(y_true=y, y_score=scores[0], names=tuple(NAMES))
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame({"ill": y, "new": scores[0], "old": scores[1]})
+    column = uncertainty.interval(table, NAMES, y_true="ill", y_score="new")
+    assert column["average_precision"] == named["average_precision"]
+    both = uncertainty.compare(table, NAMES, y_true="ill", y_a="new", y_b="old")
+    assert_same_bits(both["roc_auc"].p_value, uncertainty.compare(y, scores[0], scores[1], "roc_auc").p_value)
+    da = pytest.importorskip("dask.array")
+    later = uncertainty.interval(da.from_array(y), da.from_array(scores[0]), NAMES)
+    assert later.compute()["roc_auc"] == named["roc_auc"]
+
+
 def test_undefined_areas_are_nan_without_a_warning():
     for y in ([1, 1, 1], [0, 0, 0]):
         found = uncertainty.auc_covariance(y, [[0.5, 0.25, 0.75]])
@@ -217,8 +346,32 @@ def test_comparisons():
 Y, S = [1, 0, 1, 0], [0.5, 0.25, 0.75, 0.5]
 REFUSED = {
     "without scores": (lambda: uncertainty.interval([[3, 1], [1, 3]], "roc_auc"), "needs labels and scores, 2 arrays"),
-    "in a list": (lambda: uncertainty.interval(Y, S, ["roc_auc"]), "'roc_auc' alone, not in a list"),
-    "bootstrap": (lambda: uncertainty.interval(Y, S, "roc_auc", method="bca"), "'logit', 'normal', got 'bca'"),
+    "in a list": (
+        lambda: uncertainty.interval(Y, S, ["roc_auc", "mcc"]),
+        "areas alone if one is an area, .* got 'mcc'",
+    ),
+    "elsewhere": (lambda: uncertainty.interval(Y, S, ["roc_auc", "AP"]), "'AP'; it is called 'average_precision'"),
+    "two models in a list": (lambda: uncertainty.compare(Y, S, ["roc_auc"]), "needs labels and scores, 3 arrays"),
+    "newcombe of clusters": (
+        lambda: uncertainty.interval(Y, S, "roc_auc", method="newcombe", clusters=Y),
+        "method must be logit or normal with clusters, got newcombe",
+    ),
+    "newcombe of a part": (
+        lambda: uncertainty.interval(Y, S, "roc_auc", method="newcombe", max_fpr=0.5),
+        "method must be logit or normal with max_fpr, got newcombe",
+    ),
+    "newcombe of other areas": (
+        lambda: uncertainty.interval(Y, S, "average_precision", method="newcombe"),
+        "method must be logit or normal with 'average_precision', got newcombe",
+    ),
+    "newcombe of covariances": (
+        lambda: uncertainty.auc_covariance(Y, [S]).interval(method="newcombe"),
+        "method must be logit or normal, as the sizes of the classes are not kept",
+    ),
+    "bootstrap": (
+        lambda: uncertainty.interval(Y, S, "roc_auc", method="bca"),
+        "'logit', 'normal', 'newcombe', got 'bca'",
+    ),
     "scheme": (lambda: uncertainty.interval(Y, S, "roc_auc", scheme="rows"), "scheme must be left out with 'roc_auc'"),
     "counts": (lambda: uncertainty.interval(Y, Y, "accuracy", method="logit"), "method must be one of"),
     "of one": (lambda: uncertainty.compare(Y, S, "roc_auc"), "needs labels and scores, 3 arrays"),
@@ -229,7 +382,6 @@ REFUSED = {
         lambda: uncertainty.auc_covariance(Y, [[0.5, 0.25]] * 4),
         r"of shape \(K, 4\), a row for each model, got shape \(4, 2\); transpose it",
     ),
-    "groups": (lambda: uncertainty.compare_groups(Y, S, Y, "roc_auc"), "areas of scores are not compared between"),
     "weights": (lambda: uncertainty.interval(Y, Y, "mcc", sample_weight=np.ones(4)), r"got ndarray of shape \(4,\)$"),
     "other shape": (
         lambda: uncertainty.auc_covariance(Y[:3], [S]),

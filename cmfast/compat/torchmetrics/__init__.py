@@ -1,7 +1,8 @@
 """Drop-in replacements for torchmetrics' classification metrics, which share one state of counts.
 
 Each class is a subclass of torchmetrics' class of the same name: update, compute, forward, reset, plot and distributed
-sums work as there. All keep one matrix of counts, so that a `MetricCollection` counts only once. Needs torchmetrics.
+sums work as there. All keep one matrix of counts, so that a `MetricCollection` counts only once. Beyond torchmetrics,
+`ignore_index` may be a list of integers. Needs torchmetrics.
 
 Examples
 --------

@@ -95,12 +95,13 @@ class Jaccard(MatrixMetric):
     @skip_wrapper
     def compute(self: Any) -> Tensor:
         """Return the Jaccard index of all added samples."""
-        average, ignored = getattr(self, "average", "binary"), self.ignore_index
+        average = getattr(self, "average", "binary")
         sums: OneVsRestSums = apply_once(self._sum, self.confmat)
         kept = sums.hits >= 0
         is_matrix = average != "binary" and self.confmat.ndim == 2
-        if is_matrix and ignored is not None and 0 <= ignored < len(self.confmat):
-            kept[ignored] = False
+        for ignored in (self.ignore_index, *self.__dict__.get("also_ignored", ())):
+            if is_matrix and ignored is not None and 0 <= ignored < len(self.confmat):
+                kept[ignored] = False
         if average == "micro":
             hits, truths, guesses = (part[kept].sum() for part in sums[:3])
             sums = OneVsRestSums(hits, truths, guesses, None)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import wraps
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -170,6 +171,40 @@ def skip_wrapper(method: Callable[..., Any]) -> Callable[..., Any]:
     return method
 
 
+def split_ignored(value: Any) -> tuple[int | None, tuple[int, ...]]:
+    """Return the first of the values of `ignore_index`, which torchmetrics is given, and the others."""
+    if not isinstance(value, list | tuple):
+        return value, ()
+    for each in value:
+        if not isinstance(each, int | np.integer) or isinstance(each, bool):
+            text = f"ignore_index must be None, an integer or a list of integers, got {each!r} in it"
+            raise ValueError(text)
+    first, *others = dict.fromkeys(int(each) for each in value) or [None]
+    return first, tuple(other for other in others if other is not None)
+
+
+def accept_several_ignored(init: Callable[..., None]) -> Callable[..., None]:
+    """Decorate the constructor of a metric so that `ignore_index` may be a list or a tuple of integers."""
+
+    @wraps(init)
+    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+        """Create the metric with the first value, and keep the others."""
+        others: tuple[int, ...] = ()
+        if any(isinstance(value, list | tuple) for value in (*args, kwargs.get("ignore_index"))):
+            given = signature(init).bind(self, *args, **kwargs)
+            first, others = split_ignored(given.arguments.get("ignore_index", kwargs.get("ignore_index")))
+            if "ignore_index" in given.arguments:
+                given.arguments["ignore_index"] = first
+            else:
+                given.arguments["kwargs"]["ignore_index"] = first
+            args, kwargs = given.args[1:], given.kwargs
+        init(self, *args, **kwargs)
+        self.also_ignored = others
+
+    __init__.accepts_several = True  # type: ignore[attr-defined]
+    return __init__
+
+
 class CountedMetric(LockedMetric):
     """Mixin for metrics with one state of counts, ``confmat``, and a fast path for plain tensors on the CPU.
 
@@ -180,8 +215,28 @@ class CountedMetric(LockedMetric):
 
     __jit_unused_properties__ = [*Metric.__jit_unused_properties__, "_lock", "_is_apart", "_fill"]  # noqa: RUF012
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """Let `ignore_index` be a list in the constructors of metrics, not of mixins."""
+        super().__init_subclass__(**kwargs)
+        if issubclass(cls, Metric) and not hasattr(cls.__init__, "accepts_several"):
+            cls.__init__ = accept_several_ignored(cls.__init__)  # type: ignore[method-assign]
+
+    def _merge_ignored(self: Any, target: Tensor) -> Tensor:
+        """Return a target in which all values of `ignore_index` are the first of them."""
+        others = self.__dict__.get("also_ignored")
+        if not others or not isinstance(target, Tensor) or target.is_floating_point():
+            return target
+        mask = target == others[0]
+        for other in others[1:]:
+            mask = mask | (target == other)
+        limits = None if target.dtype == torch.bool else torch.iinfo(target.dtype)
+        if limits is None or not limits.min <= self.ignore_index <= limits.max:
+            target = target.to(torch.int64)
+        return target.masked_fill(mask, self.ignore_index)
+
     def _add_counts(self: Any, preds: Tensor, target: Tensor) -> None:
         """Add the counts of predictions and targets to the state, validated by torchmetrics."""
+        target = self._merge_ignored(target)
         if self.validate_args:
             self._validate(preds, target)
         counts = self._counts(preds, target, each=False)
@@ -200,6 +255,7 @@ class CountedMetric(LockedMetric):
             counts = attributes.get("confmat")
             if len(args) == 2 and not kwargs and counts is not None and counts.is_cpu:
                 preds, target = args
+                target = self._merge_ignored(target)
                 plain = isinstance(preds, Tensor) and isinstance(target, Tensor)
                 added = self._count_plain(preds, target) if plain else None
                 if added is not None:

@@ -44,6 +44,7 @@ class OneVsRestMetric(CountedMetric):
     @skip_wrapper
     def update(self: Any, preds: Tensor, target: Tensor) -> None:
         """Add predictions and targets, of any shapes that torchmetrics accepts."""
+        target = self._merge_ignored(target)
         if "confmat" in self._defaults:
             self._add_counts(preds, target)
         elif self._is_apart:

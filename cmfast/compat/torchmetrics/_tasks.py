@@ -6,6 +6,7 @@ from typing import Any
 from torchmetrics import classification as theirs
 
 from cmfast.compat.torchmetrics import _agreement, _scores
+from cmfast.compat.torchmetrics._counting import split_ignored
 
 OURS = {
     getattr(theirs, name): ours
@@ -21,7 +22,9 @@ class TaskMetric:
     def __new__(cls, *args: Any, **options: Any) -> Any:
         """Return the metric of `task`, after torchmetrics has checked the arguments."""
         one = next(base for base in cls.__mro__[1:] if base.__module__.startswith("torchmetrics"))
-        plain = type(one(*args, **options))
+        several = options.get("ignore_index")
+        first, _ = split_ignored(several)
+        plain = type(one(*args, **(options if first is several else options | {"ignore_index": first})))
         chosen = OURS.get(plain, plain)
         given = inspect.signature(one.__new__).bind(cls, *args, **options)
         given.apply_defaults()

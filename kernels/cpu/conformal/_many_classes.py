@@ -2,7 +2,8 @@
 
 If the mass above a pivot probability exceeds the largest threshold, labels below the pivot are in no set and are not
 sorted. A set is the labels down to a cut probability, and of ties at the cut the first ones, so its bits are
-comparisons with the cut. Sums are float64, as for few classes (``_few_classes``).
+comparisons with the cut. Sums are float64, as for few classes (``_few_classes``). Sets by SAPS or top-k scores have a
+number of labels that follows from the largest probability, so any pivot with as many labels above it serves.
 """
 
 from typing import Any, NamedTuple
@@ -15,11 +16,12 @@ from cmfast.kernels.cpu._core.vector import WIDTH, load, new_lines, some, splat,
 from cmfast.kernels.cpu.conformal import _few_classes, _ranking, _single_row, _sorting_network
 from cmfast.kernels.cpu.conformal._fixed_point import SCORE_UNIT, WHOLE_UNITS, clamp_share
 from cmfast.kernels.cpu.conformal._strided_rows import ProbabilityRows, locate_eight_rows
-from cmfast.kernels.shared.conformal import UNITS, ScoreRule
+from cmfast.kernels.shared.conformal import SAPS, UNITS, ScoreRule
 from cmfast.kernels.status import OK
 
 HALF_WORD_BITS = 32  # bits of a word that are accumulated as one float64
 PIVOT_SHARES = (1.0, 4.0, 8.0)  # tried pivots, as multiples of the mean mass per label outside the largest set
+RANK_PIVOT_SHARES = (0.06, 0.25, 1.0, 4.0)  # the same, as multiples of the mean probability, for sets by rank
 MOST_PICKED_SHARE = 0.6  # of the labels; if more are above the pivot, all are sorted, because picking takes time too
 
 
@@ -37,7 +39,8 @@ class EightRows(NamedTuple):
     draws, fulls, cuts, sizes : array of float64, shape (1, 8)
         Random draws; score of the last label with a draw of 1; cut probability of a set; number of labels in it.
     limits : array of float64, shape (A + 1, 8)
-        Thresholds, then the largest one that excludes any label.
+        Thresholds, then the largest one that excludes any label; by rank: the numbers of labels in the sets, and the
+        largest that excludes any.
     flags : array of float64, shape (2, 8)
         Rows that take the general path (1), and row sums.
     batch, place, groups, rows : array of int64, shape (8,)
@@ -125,6 +128,61 @@ def _find_pivot(tile, flags, limits, a, out):
     pivot = where(total - y > limit, second, pivot)
     pivot = where(total - z > limit, third, pivot)
     store(out, 0, where(pivot > zero, pivot, zero))
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _count_by_rank(eight, q, count, rule):
+    """Write the number of labels in each set by SAPS or top-k scores, and the largest that excludes any label."""
+    A, C, largest = q.shape[1], len(eight.tile), splat(0.0)
+    for j in range(C):
+        p = load(eight.tile, j)
+        largest = where(p > largest, p, largest)
+    store(eight.fulls, 0, largest)
+    store(eight.limits, A, splat(0.0))
+    for w in range(count):
+        b, g, most = eight.batch[w], eight.groups[w], 0
+        if eight.flags[0, w] != 0.0:
+            continue
+        for a in range(A):
+            size = _single_row.count_ranks_included(
+                C, q[b, a, g, 0], eight.fulls[0, w], eight.draws[0, w], rule.method, rule.penalty
+            )
+            eight.limits[a, w] = np.float64(size)
+            if size < C:
+                most = max(most, size)
+        eight.limits[A, w] = np.float64(most)
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _find_pivot_of_counts(tile, flags, needed, a, out):
+    """Write a probability per row with at least the needed number of labels from it on; 0 if none is found."""
+    zero, one, number = splat(0.0), splat(1.0), load(needed, a)
+    unit = load(flags, 1) * splat(1.0 / len(tile))
+    first, second = splat(RANK_PIVOT_SHARES[0]) * unit, splat(RANK_PIVOT_SHARES[1]) * unit
+    third, fourth = splat(RANK_PIVOT_SHARES[2]) * unit, splat(RANK_PIVOT_SHARES[3]) * unit
+    x, y, z, v = zero, zero, zero, zero
+    for j in range(len(tile)):
+        p = load(tile, j)
+        x = x + where(p >= first, one, zero)
+        y = y + where(p >= second, one, zero)
+        z = z + where(p >= third, one, zero)
+        v = v + where(p >= fourth, one, zero)
+    pivot = where(x >= number, first, zero)
+    pivot = where(y >= number, second, pivot)
+    pivot = where(z >= number, third, pivot)
+    pivot = where(v >= number, fourth, pivot)
+    store(out, 0, where(pivot > zero, pivot, zero))
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _cut_by_rank(eight, a, count):
+    """Write the number of labels in the sets of threshold `a`, and their least probability."""
+    C = len(eight.tile)
+    for w in range(count):
+        if eight.flags[0, w] == 0.0:
+            size = np.int64(eight.limits[a, w])
+            eight.sizes[0, w] = np.float64(size)
+            eight.cuts[0, w] = -1.0 if size == C else np.inf if size == 0 else eight.kept[size - 1, w]
 
 
 @jit(inner=True, inline=True, borrows=True)
@@ -252,13 +310,22 @@ def _fill_eight_rows(rows, q, rule, top1, eight, out, first, count):
             _single_row.fill_sets(rows, first + w, q, rule, top1, eight.ranking, out)
     if is_much:
         return
-    _load_thresholds(eight, q, count, penalty, k_reg)
-    _find_pivot(eight.tile, eight.flags, eight.limits, A, eight.cuts)
+    by_rank = rule.method >= SAPS
+    if by_rank:
+        _count_by_rank(eight, q, count, rule)
+        _find_pivot_of_counts(eight.tile, eight.flags, eight.limits, A, eight.cuts)
+    else:
+        _load_thresholds(eight, q, count, penalty, k_reg)
+        _find_pivot(eight.tile, eight.flags, eight.limits, A, eight.cuts)
     most = _compact_labels(count, eight)
     _sorting_network.sort_lanes(eight.kept, -(-most // WIDTH) * WIDTH)
-    _score_sorted(eight.kept, most, eight.draws, penalty, k_reg, eight.found)
+    if not by_rank:
+        _score_sorted(eight.kept, most, eight.draws, penalty, k_reg, eight.found)
     for a in range(A):
-        _find_cut(eight, a, most)
+        if by_rank:
+            _cut_by_rank(eight, a, count)
+        else:
+            _find_cut(eight, a, most)
         if top1:
             _fill_empty(P, count, eight)
         _write_bits(eight.tile, eight.cuts, eight.halves)

@@ -75,12 +75,12 @@ def _include_by_label(ranking, filled, q, draw, penalty, k_reg, words):
 
 
 @jit(inner=True, borrows=True)
-def _count_ranks_included(C, limit, largest, draw, rule):
+def count_ranks_included(C, limit, largest, draw, method, penalty):
     """Return how many labels of a row have a SAPS or top-k score of at most `limit`, by bisection over the ranks."""
     low, high = 0, C
     while low < high:
         middle = (low + high) // 2
-        if score_rank(rule.method, middle, largest, draw, rule.penalty) > limit:
+        if score_rank(method, middle, largest, draw, penalty) > limit:
             high = middle
         else:
             low = middle + 1
@@ -92,7 +92,7 @@ def _fill_set_by_rank(row, limits, draw, rule, filled, ranking, words):
     """Set the bits of the labels whose SAPS or top-k score is within their threshold, one for all or by class."""
     C, largest = len(row), clamp_share(row[find_top_label(row)])
     if len(limits) == 1:
-        size = _count_ranks_included(C, limits[0], largest, draw, rule)
+        size = count_ranks_included(C, limits[0], largest, draw, rule.method, rule.penalty)
         if size == C:
             _bitsets.set_all_bits(words, C)
             return

@@ -117,7 +117,7 @@ def prediction_sets(P, q, u, groups, *, method, lam, k_reg, empty, num_threads=N
     limits.setflags(write=False)
     sets = np.empty((size * A, n, words), np.int64), np.empty((size * A, n), np.int64), np.empty(size * n, np.int8)
     few = 0 < C <= _few_classes.MOST_TILE_CLASSES and rule.method != LAC
-    many = C > _few_classes.MOST_TILE_CLASSES and rule.method < LAC and q.shape[-1] == 1
+    many = C > _few_classes.MOST_TILE_CLASSES and rule.method != LAC and q.shape[-1] == 1
     ranking, cutting = (
         (C * SECONDS_PER_COMPARISON, SECONDS_PER_CUT) if few else (SECONDS_PER_SORTED_LABEL, SECONDS_PER_SET)
     )
