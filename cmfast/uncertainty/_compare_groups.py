@@ -260,6 +260,15 @@ def compare_groups(
 ) -> GroupComparisonsByMetric: ...
 @overload
 def compare_groups(
+    *,
+    y_true: Array,
+    y_score: Array,
+    groups: Any,
+    names: AreaName,
+    **options: Any,
+) -> GroupComparison: ...
+@overload
+def compare_groups(
     y_true: Array, y_pred: Array, groups: Any, names: MetricName | Fairness | AreaName, **options: Any
 ) -> GroupComparison: ...
 @overload
@@ -285,15 +294,6 @@ def compare_groups(
     groups: Any,
     **options: Any,
 ) -> GroupComparisonsByMetric: ...
-@overload
-def compare_groups(
-    *,
-    y_true: Array,
-    y_score: Array,
-    groups: Any,
-    names: AreaName,
-    **options: Any,
-) -> GroupComparison: ...
 @overload
 def compare_groups(
     table: Any, /, names: MetricName | Fairness, *, y_true: str, y_pred: str, groups: Any, **options: Any

@@ -177,7 +177,7 @@ class _Partitioned(NamedTuple):
     """
 
     keys: np.ndarray
-    weights: np.ndarray | None
+    weights: Any
     ends: np.ndarray
     largest: np.ndarray
 
@@ -196,7 +196,7 @@ def _partition_blocks(fill, n, limit, num_threads, progress, weights=None):
         fill(start, stop, found)
         some = to = None
         if weights is not None:
-            some, to = np.ascontiguousarray(weights[start:stop]), out[start:stop]
+            some, to = np.ascontiguousarray(weights[start:stop]), points.weights[start:stop]
             if some.dtype.kind == "f":
                 inside = some if found.max() != DROPPED else some[found != DROPPED]
                 points.largest[block] = _segmented_sums.find_largest(inside)

@@ -96,14 +96,16 @@ def cell_shapes(keys, counts, *, n_classes):
     return _cells.count_cells_by_size(keys, counts, bits_of(n_classes), n_classes, int(counts.sum()))
 
 
+def _fit(weights, num_threads):
+    """Return whether int64 holds every sum of some of these integer weights."""
+    low, high = _find_range(weights, num_threads)
+    return halves.fits(low, high, len(weights))
+
+
 def _sum_points(keyed, weights, num_threads):
     """Sum the weights of every key; return ``(keys, sums, layout, n_dropped, first_dropped)``."""
     n = len(weights)
-    if (
-        keyed.can_sum()
-        and weights.ndim == 1
-        and (weights.dtype.kind == "f" or halves.fits(*_find_range(weights, num_threads), n))
-    ):
+    if keyed.can_sum() and weights.ndim == 1 and (weights.dtype.kind == "f" or _fit(weights, num_threads)):
         keys, sums, number, layout = keyed.sums(weights)
         with np.errstate(over="ignore"):
             sums = sums.astype(np.float32 if weights.dtype == np.float32 else sums.dtype, copy=False)
