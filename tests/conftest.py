@@ -133,7 +133,7 @@ def pytest_collection(session):
         import warm
 
         worker = int(given["workerid"].removeprefix("gw"))
-        warm.compile_part(worker, given["workercount"], given["testrunuid"], cuda=not session.config.is_short)
+        warm.compile_part(worker, given["workercount"], given["testrunuid"], short=session.config.is_short)
 
 
 def pytest_sessionfinish(session):
