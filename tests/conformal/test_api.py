@@ -453,6 +453,7 @@ def test_slices_are_what_their_copies_are(cut, C):
             np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.exhaustive
 def test_probabilities_of_a_slice_are_not_copied():
     """Also with draws, which cmfast subtracts from one in new memory of another layout."""
     P = np.random.default_rng(0).dirichlet(np.ones(50), (4, 2000))

@@ -6,12 +6,13 @@ from typing import Any
 import numpy as np
 from cases import CASES, Case
 
-# Cases whose oracle takes half a second or more, and cases for which kernels are compiled that no other case of the
-# short run needs, as those of wide rows, of exact integers and of tables with many unknowns.
+# Cases whose oracles take long, and cases for which kernels are compiled that no other case of the short run needs, as
+# those of wide rows, of exact integers and of tables with many unknowns.
 _ROWS = ("*bool*", "many-classes*", "*rows-of-one-matrix*")
 _EXACT = ("too-many*", "huge-*", "wide-5*", "products-beyond*", "sums-beyond*")
 _LAST = ("aps*-wide", "by-class-*-wide", "batch-wide", "64-classes")
 LEFT_OUT: dict[str, tuple[str, ...]] = {
+    "agreement_coefficients": ("*-gaps", "degenerate-*"),
     "balance": ("path", "pendant", "star", "two-colours-*"),
     "ccm": _LAST,
     "cell_errors": ("bi-many-classes", "bi-n", "bi-rows", "bi-gaps", "bi-two-axes", "bi-bad-first-and-last"),
@@ -28,14 +29,14 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
     "margins": _ROWS,
     "metric_intervals": ("many-samples",),
     "metrics_gradient": ("shares",),
-    "metrics_of_matrices": (*_ROWS, *_EXACT, "tiles"),
+    "metrics_of_matrices": (*_ROWS, *_EXACT, "tiles", "*-some-*", "*-weights-*"),
     "metrics_of_sums": _EXACT,
     "most_confused": _ROWS,
     "normalize": ("all-many",),
     "one_vs_rest": _ROWS,
     "paired_errors": ("many-of-a-cell",),
     "paired_replicates": ("many-classes",),
-    "prediction_sets": ("*wide", "*-classes", "*too-far*"),
+    "prediction_sets": ("*wide", "*-classes", "*too-far*", "nan", "exactly-one"),
     "rake": ("both-batches",),
     "ras": ("sinkhorn*",),
     "round_to_margins": ("table",),
@@ -43,6 +44,7 @@ LEFT_OUT: dict[str, tuple[str, ...]] = {
     "scores": ("*wide*", "all-lac-*", "*too-far*", "*-drawn", "*-classes"),
     "set_coverage": _LAST,
     "standard_errors": ("rows-all", "rows-degenerate", "total-degenerate", "degenerate-*", "*-tiles", "rows-float32"),
+    "support_nd": ("zeros",),
 }
 COMPRESSED = ("ipf_sparse",)  # its indices are int32, as SciPy's are
 USUAL = (np.float64, np.int64, np.bool_)
