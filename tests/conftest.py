@@ -26,9 +26,9 @@ collect_ignore = ["cases", "data", "harness", "oracle", "types/expected_errors.p
 LEFT_OUT = frozenset(
     "cluster cuda_host exhaustive fuzz gpu house papers peers pictures processes slow torch".split()  # noqa: SIM905
 )
-# Numbers of classes for which the short run compiles straight-line code, three seconds each. Others take the loops that
+# Numbers of classes for which the short run compiles straight-line code, four seconds each. Others take the loops that
 # it is made of, with the same bits: tests/scaling/test_straight.py compares all sixteen.
-SIZES = (2, 3, 10)
+SIZES = (3,)
 MARK_OF_FILE = re.compile(r"^pytestmark = \[?\s*pytest\.mark\.(\w+)", re.MULTILINE)
 PASSED = "cmfast/passed"  # in pytest's cache: what the last short run has shown
 
@@ -133,7 +133,7 @@ def pytest_collection(session):
         import warm
 
         worker = int(given["workerid"].removeprefix("gw"))
-        warm.compile_part(worker, given["workercount"], given["testrunuid"], cuda=not session.config.is_short)
+        warm.compile_part(worker, given["workercount"], given["testrunuid"], short=session.config.is_short)
 
 
 def pytest_sessionfinish(session):

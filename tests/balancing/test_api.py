@@ -83,6 +83,7 @@ def test_scipy_sparse_is_taken(kind):
     assert_same_bits(cmfast.balance(A).weights, upper(i, j, a, 40).weights)
 
 
+@pytest.mark.exhaustive
 def test_the_same_bits_for_any_threads():
     i, j, a = contacts(3000, 8, 0.05, 3000.0)
     found = [upper(i, j, a, 3000, num_threads=threads) for threads in (1, 2, 3)]

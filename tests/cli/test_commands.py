@@ -280,6 +280,7 @@ def start(*argv, **options):
     )
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGKILL])
 def test_a_killed_run_leaves_the_old_file(tmp_path, rng, number):
     np.save(tmp_path / "in.npy", rng.random((60_000, 10, 10)))

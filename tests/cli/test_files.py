@@ -276,6 +276,7 @@ def test_zarr_files(refused):
         refused("gcm", name, "--labels", "y.npy", "--pred", "y.npy", text=f"{name}: ")
 
 
+@pytest.mark.exhaustive
 def test_one_damaged_chunk_of_many_is_all_that_is_said(tmp_path):
     """What was being read beside it must not be spoken of when the process ends."""
     zarr = pytest.importorskip("zarr")

@@ -92,6 +92,7 @@ def expected(pairs, labels):
     return [[counts[t, p] for p in labels] for t in labels]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("rows", [2, 1 << 18])
 @pytest.mark.parametrize("form", INPUTS)
 @pytest.mark.parametrize("kind", KINDS)

@@ -17,6 +17,8 @@ import cmfast
 from cmfast import cli
 from cmfast._files import output
 
+pytestmark = pytest.mark.exhaustive
+
 
 @pytest.fixture
 def served(tmp_path):

@@ -126,6 +126,7 @@ def parts(folder):
     return sorted(name for name in names(folder) if name.endswith(".part"))
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(not _parts.LOCKS, reason="no locks here")
 def test_what_a_killed_run_left_goes_with_the_next(tmp_path):
     target, other = tmp_path / "out.npy", tmp_path / "other.npy"

@@ -17,6 +17,8 @@ pa = pytest.importorskip("pyarrow")
 from fsspec.implementations.memory import MemoryFileSystem  # noqa: E402
 from pyarrow import csv, feather, parquet  # noqa: E402
 
+pytestmark = pytest.mark.exhaustive
+
 RNG = np.random.default_rng(23)
 N = 3000
 Y = RNG.integers(0, 4, N)

@@ -99,6 +99,7 @@ def test_no_pairs_no_results(function, shape):
     assert_same_bits(function(np.ones(shape), np.ones(shape)), np.empty(shape[:-2]))
 
 
+@pytest.mark.exhaustive
 @every_function
 @pytest.mark.parametrize(
     ("first", "second", "found"),

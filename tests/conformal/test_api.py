@@ -103,6 +103,7 @@ OPTIONS = [
 ]  # fmt: skip
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("C", [6, pytest.param(40, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("options", OPTIONS, ids=["aps", "aps-1", "raps", "lac", "saps", "top-k"])
 def test_calibration_is_prediction(options, C):
@@ -128,6 +129,7 @@ def uneven(C, spread):
     return rows
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("C", [25, 64, 65, 200])
 @pytest.mark.parametrize("spread", [0.02, 0.3, 20.0])
 @pytest.mark.parametrize("options", [*OPTIONS[:3], *OPTIONS[4:]], ids=["aps", "aps-1", "raps", "saps", "top-k"])
@@ -229,6 +231,7 @@ def test_empty_sets_are_those_of_certain_rows():
     assert top.mask[0, 0].tolist() == [True, False]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", [np.float32, np.float16])
 def test_scores_of_short_floats_are_float64(kind):
     """A score of float32 would round one side alone: they are those of the same numbers in float64."""
@@ -335,6 +338,7 @@ def test_classes_without_scores_are_said():
     assert q[0, 6] == math.inf
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("C", [1, 3, 12, 13])
 def test_counts_of_many_sets_of_few_classes(C):
     """Where there are more sets than kinds of them, kinds are counted."""
@@ -343,6 +347,7 @@ def test_counts_of_many_sets_of_few_classes(C):
     np.testing.assert_array_equal(conformal.ccm(sets).G[0], z.T.astype(np.int64) @ z)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("C", [2, 10, 15, 16, 17, 31, 32, 33, 64, 65])
 @pytest.mark.parametrize("n", [1, 63, 65, 250, 4200])
 def test_counts_of_any_number_of_sets(C, n):
@@ -391,6 +396,7 @@ def test_clients_of_two_rules_for_empty_sets_are_not_ranked():
         conformal.rank_clients(counts, [(0, 1)], order="high")
 
 
+@pytest.mark.exhaustive
 def test_batches_are_one_call():
     """Clients and rounds at once: each as alone, and summed over clients as the counts of all their rows."""
     B, y, u = P.reshape(2, 4, 50, 6), Y.reshape(2, 4, 50), U.reshape(2, 4, 50)
@@ -447,6 +453,7 @@ def test_slices_are_what_their_copies_are(cut, C):
             np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.exhaustive
 def test_probabilities_of_a_slice_are_not_copied():
     """Also with draws, which cmfast subtracts from one in new memory of another layout."""
     P = np.random.default_rng(0).dirichlet(np.ones(50), (4, 2000))
@@ -460,6 +467,7 @@ def test_probabilities_of_a_slice_are_not_copied():
     assert peak < P[:, train].nbytes / 4
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("n", [8, 9, 16, 63, 64, 250, 700])
 def test_thresholds_of_many_calibrations_are_those_of_each(n):
     """Eight are sorted side by side."""
@@ -572,6 +580,7 @@ def test_shares_of_tensors_are_float64():
     assert conformal.ccm(sets).mean_size.dtype == torch.float64
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("C", [6, pytest.param(40, marks=pytest.mark.exhaustive)])
 def test_the_number_of_a_row_is_made_of_the_row_alone(C):
     """By row, in parts, in another order and type, with its label and without: the same number, so the same score."""

@@ -42,6 +42,7 @@ RULES = [{}, {"method": "raps", "lam": 0.01, "k_reg": 2}, {"method": "raps", "la
          {"method": "saps", "lam": 0.2}, {"method": "top_k"}]  # fmt: skip
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("options", RULES, ids=str)
 def test_sums_end_at_one(options):
     check_each(

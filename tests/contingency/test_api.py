@@ -138,6 +138,7 @@ def hull_by_slopes(points):
     return sorted({tuple(point) for point in every[best].tolist()} | set(ends))
 
 
+@pytest.mark.exhaustive
 def test_the_hull_is_what_is_best_for_some_slope():
     for seed in range(20):
         points = np.random.default_rng(seed).integers(0, 30, (seed, 2)) / 29

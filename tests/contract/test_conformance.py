@@ -2,6 +2,7 @@
 
 import itertools
 import os
+from fnmatch import fnmatchcase
 from functools import cache, partial
 
 import cuda_host
@@ -12,42 +13,13 @@ from conformance import check
 from folded import check_each
 from optional import Missing, array_api_strict, jax, torch
 from oracle import ORACLES
+from short_cases import LEFT_OUT, is_left_out, list_cases
 
 from cmfast.kernels.ops import OPS
 
 # Kernels as plain Python, or with checks of bounds: one backend, and no case that takes a moment even so.
 IN_STEPS = any(os.environ.get(name) == "1" for name in ("NUMBA_DISABLE_JIT", "NUMBA_BOUNDSCHECK"))
 LONG_IN_STEPS = ("many", "C-30", "large", "hidden", "superclasses")
-# Cases whose oracle takes half a second or more: tests of their own, which the short run leaves out.
-LONG = {
-    "cell_errors": {"bi-many-classes", "bi-n", "bi-rows", "bi-gaps", "bi-two-axes"},
-    "cluster_cell_errors": {"bi-strata"},
-    "confusion_fractions": {"many-classes"},
-    "importance_weights": {"all-many"},
-    "ipf_of_logits": {"far-zeros"},
-    "kl_divergence": {"many"},
-    "metrics_gradient": {"shares"},
-    "metrics_of_matrices": {
-        "many-classes",
-        *(f"rows-of-one-matrix-some-{policy}" for policy in ("nan", "strict", "one")),
-    },
-    "normalize": {"all-many"},
-    "paired_errors": {"many-of-a-cell"},
-    "paired_replicates": {"many-classes"},
-    "rake": {"both-batches"},
-    "scaling_gradient": {"exponentials"},
-    "standard_errors": {
-        "rows-all",
-        "rows-degenerate",
-        "total-degenerate",
-        "degenerate-one",
-        "degenerate-nan",
-        "degenerate-strict",
-        "total-tiles",
-        "rows-tiles",
-        "rows-float32",
-    },
-}
 LAYOUTS = "layouts"  # in memory: what is different there is one copy, so one test tries all of them
 
 
@@ -63,7 +35,7 @@ def cases_of(op, backend, *, long):
         case
         for case, first in cases_by_layout(op)
         if (first or backend.sees_values)
-        and (case.id in LONG.get(op, ())) == long
+        and is_left_out(op, case) == long
         and supports(backend, case)
         and has_kernels(backend, op, case)
         and not (IN_STEPS and any(word in case.id for word in LONG_IN_STEPS))
@@ -92,7 +64,7 @@ def combinations():
     for op, backends, long in itertools.product(sorted(OPS), some, (False, True)):
         if any(cases_of(op, backend, long=long) for backend in backends):
             name = str(backends[0]) if backends[0].sees_values else f"{backends[0].library}-{LAYOUTS}"
-            extra = [pytest.mark.exhaustive] if long else []
+            extra = [pytest.mark.exhaustive] if long or backends != BACKENDS[:1] else []
             name = f"{op}-{name}-long" if long else f"{op}-{name}"
             yield pytest.param(op, backends, long, id=name, marks=marks(backends) + extra)
 
@@ -100,10 +72,12 @@ def combinations():
 def test_every_op_has_an_oracle_and_cases():
     assert set(ORACLES) == set(OPS)
     assert set(CASES) == set(OPS)
-    assert all(ids <= {case.id for case in CASES[op]} for op, ids in LONG.items())
     for op, cases in CASES.items():
-        assert cases, op
+        assert list_cases(op), op
         assert len({case.id for case in cases}) == len(cases), op
+        for pattern in LEFT_OUT.get(op, ()):
+            assert any(fnmatchcase(case.id, pattern) for case in cases), (op, pattern)
+    assert set(LEFT_OUT) <= set(OPS)
 
 
 @pytest.mark.parametrize(("op", "backends", "long"), [*combinations()])

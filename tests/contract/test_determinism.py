@@ -20,6 +20,8 @@ from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu.geometry import _sample_sort
 from cmfast.kernels.ops import OPS
 
+pytestmark = pytest.mark.exhaustive
+
 
 def inputs(op):
     """Return the number of core axes of each array argument, from the signature of the op."""

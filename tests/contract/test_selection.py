@@ -1,12 +1,13 @@
 """What the short run leaves out is said in three places that agree; folded tests name what failed; stand-ins skip."""
 
+import json
 import re
 import tomllib
 
 import pytest
 from folded import check_each, parametrize_folded
 from optional import Missing, load
-from processes import ROOT
+from processes import ROOT, python
 
 TORCH = Missing("torch")
 
@@ -39,6 +40,25 @@ def test_marks_of_files_are_read_without_importing_them(pytestconfig, line, mark
 def test_slow_tests_run_where_an_expression_names_them(pytestconfig, expression):
     (conftest,) = {plugin for plugin in pytestconfig.pluginmanager.get_plugins() if hasattr(plugin, "LEFT_OUT")}
     assert conftest.unless_asked(expression) == (set() if "slow" in expression else {"slow"})
+
+
+@pytest.mark.processes
+def test_the_short_run_and_what_comes_after_it_are_the_whole(tmp_path):
+    """Each test is in one of them: marked tests, files that are not even imported, and parameters with marks."""
+    places = ["tests/conformal", "tests/contract/test_conformance.py", "tests/core", "tests/scaling"]
+
+    def collect(*options):
+        cache = ("-o", f"cache_dir={tmp_path}")
+        output = python("-m", "pytest", "--collect-only", "--quiet", *cache, *options, *places, cwd=ROOT)
+        return [line for line in output.splitlines() if "::" in line]
+
+    everything, short = collect("--after-short"), collect("--short")
+    (tmp_path / "v" / "cmfast").mkdir(parents=True, exist_ok=True)
+    (tmp_path / "v" / "cmfast" / "passed").write_text(json.dumps(short))
+    rest = collect("--after-short")
+    assert len(short) > 1000
+    assert len(rest) > 1000
+    assert sorted(short + rest) == sorted(everything)
 
 
 def fail(text):

@@ -65,7 +65,7 @@ def test_everything_public_is_listed():
     "make",
     [
         pytest.param(np.asarray, id="numpy"),
-        pytest.param(tensors, id="torch"),
+        pytest.param(tensors, id="torch", marks=pytest.mark.exhaustive),
         pytest.param(arrays_of_a_namespace, id="namespace", marks=pytest.mark.exhaustive),
     ],
 )
@@ -336,6 +336,7 @@ def test_count_takes_any_integer(value):
 TYPES = ("u1", "u2", "u4", "u8", "i1", "i2", "f2", "f4", ">i8", ">f4")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("make", [np.asarray, tensors, arrays_of_a_namespace], ids=["numpy", "torch", "namespace"])
 @pytest.mark.parametrize(
     "name",
@@ -414,12 +415,14 @@ def parts(result):
     return [np.asarray(host(result))] if hasattr(result, "dtype") else []
 
 
+@pytest.mark.exhaustive
 @parametrize_folded(BATCHES)
 def test_bad_values_leave_their_neighbours_alone(name, array):
     """One bad element of three: the other two keep their bits, and at most one warning says what was bad."""
     check_neighbours(name, array, BACKEND["numpy"])
 
 
+@pytest.mark.exhaustive
 @parametrize_folded(BATCHES)
 def test_bad_values_in_tensors_leave_their_neighbours_alone(name, array):
     check_neighbours(name, array, BACKEND["torch"])

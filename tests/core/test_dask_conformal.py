@@ -7,6 +7,8 @@ from checks import assert_same_bits
 import cmfast
 from cmfast import conformal
 
+pytestmark = pytest.mark.exhaustive
+
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 

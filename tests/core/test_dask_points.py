@@ -6,6 +6,8 @@ from checks import assert_same_bits, assert_same_fields
 
 import cmfast
 
+pytestmark = pytest.mark.exhaustive
+
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 

@@ -10,6 +10,8 @@ from checks import assert_same_bits
 import cmfast
 from cmfast import conformal, metrics, uncertainty
 
+pytestmark = pytest.mark.exhaustive
+
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 

@@ -10,6 +10,8 @@ from checks import assert_same_bits
 import cmfast
 from cmfast import uncertainty
 
+pytestmark = pytest.mark.exhaustive
+
 dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 dd = pytest.importorskip("dask.dataframe")

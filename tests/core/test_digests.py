@@ -44,6 +44,7 @@ def test_text_that_is_laid_out_otherwise_is_the_same_and_one_without_a_digest_is
             type(state).from_json(json.dumps({**facts, "digest": wrong}))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("n", [1, 5, 70_000])
 @pytest.mark.parametrize("value", [True, False])
 @pytest.mark.parametrize("whole", [True, False])

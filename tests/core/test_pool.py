@@ -293,6 +293,7 @@ def run(code, **environment):
     return python("-W", "ignore", "-c", COUNT + code, cwd=ROOT, **environment).split()
 
 
+@pytest.mark.processes
 def test_eight_threads_compile_at_once(tmp_path):
     code = """
 from concurrent.futures import ThreadPoolExecutor
@@ -302,6 +303,7 @@ with ThreadPoolExecutor(8) as pool:
     assert run(code, NUMBA_CACHE_DIR=str(tmp_path)) == ["2000000"]
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_after_fork():
     code = """
@@ -317,6 +319,7 @@ print(os.waitpid(child, 0)[1], count())
     assert run(code) == ["2000000"] * 5 + ["0", "2000000"]
 
 
+@pytest.mark.processes
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_fork_while_other_threads_count():
     code = """
@@ -356,10 +359,12 @@ print(*torch.cat(list(loader)).tolist())
     assert run(code) == ["2000000"] * 5
 
 
+@pytest.mark.processes
 def test_call_at_exit():
     assert run("import atexit\ncount()\natexit.register(lambda: print(count()))") == ["2000000"]
 
 
+@pytest.mark.processes
 def test_call_in_a_daemon_thread_does_not_hold_the_exit():
     code = """
 import threading

@@ -22,6 +22,8 @@ from processes import ROOT, python
 import cmfast
 from cmfast._core import locking
 
+pytestmark = pytest.mark.exhaustive
+
 THREADS, UPDATES = 8, 100
 SPACES = ("cmfast", "cmfast.conformal", "cmfast.contingency", "cmfast.metrics", "cmfast.uncertainty", "cmfast.display")
 SPACES += ("cmfast.results", "cmfast.nn", "cmfast.compat.sklearn", "cmfast.compat.torchmetrics")

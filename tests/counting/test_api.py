@@ -26,6 +26,7 @@ def test_agrees_with_scikit_learn(rng, kind, weighted):
     np.testing.assert_array_equal(got, metrics.confusion_matrix(t, p, labels=labels, sample_weight=w))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("case", CASES["confusion_matrix"], ids=str)
 @pytest.mark.filterwarnings("ignore:.*none of labels=:cmfast.DiagnosticWarning")
 def test_few_samples_are_counted_as_many_are(case, monkeypatch):
@@ -42,6 +43,7 @@ def test_negative_bytes_are_no_class(n):
         cmfast.confusion_matrix(t, np.zeros(n, np.int8), n_classes=300)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("dtype", ["int64", "int16", "int8", "uint8"])
 def test_many_samples_in_pieces(rng, dtype):
     n = 5 * counting.SAMPLES_PER_PIECE + 17
@@ -67,6 +69,7 @@ def test_weighted_bits_do_not_depend_on_threads_batch_or_layout(rng):
     assert_same_bits(alone, beside[counting.LEAST_SHARED_ROWS])
 
 
+@pytest.mark.exhaustive
 def test_label_beyond_the_guess_in_a_late_piece(rng):
     t = np.zeros(2 * counting.SAMPLES_PER_PIECE, np.int64)
     p = t.copy()
@@ -293,6 +296,7 @@ def test_a_sparse_matrix_has_the_same_integers(kind, options, rng):
                 assert_same_bits(cmfast.metrics.compute(found, name), cmfast.metrics.compute(want, name))
 
 
+@pytest.mark.exhaustive
 def test_a_sparse_matrix_of_a_million_classes(rng):
     y = rng.integers(0, 10**6, 100_000)
     p = np.where(rng.random(100_000) < 0.5, y, rng.integers(0, 10**6, 100_000))

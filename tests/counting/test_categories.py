@@ -29,6 +29,7 @@ def places(x):
     return np.array([SIZES.index(v) for v in x])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("make", ORDERED.values(), ids=ORDERED)
 @pytest.mark.parametrize("n", [30, 9000])
 def test_ordered_categories_keep_their_order(rng, make, n):
@@ -65,6 +66,7 @@ def test_orders_that_contradict_each_other(call):
         call(one, other)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("ordered", [False, True])
 @pytest.mark.parametrize("n", [40, 9000])
 def test_codes_of_integers_count_as_integers_do(rng, ordered, n):

@@ -5,6 +5,8 @@ import pytest
 
 import cmfast
 
+pytestmark = pytest.mark.exhaustive
+
 N_PAIRS = 200_000  # more than the tables of 300 classes take, in two pieces
 CLASSES = [1, 2, 3, 4, 10, 15, 16, 63, 64, 100, 127, 128, 200, 255, 256, 300, 301]
 

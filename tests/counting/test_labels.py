@@ -198,6 +198,7 @@ def peak(*args, **options):
         tracemalloc.stop()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("make", KEEP_NUL.values(), ids=KEEP_NUL)
 def test_memory_follows_the_total_length_of_labels(make):
     """One long label among many short ones: an array of fixed width would take 800 MB."""
@@ -213,6 +214,7 @@ def test_memory_follows_the_total_length_of_labels(make):
     assert cmfast.confusion_matrix(y, p, labels=labels).tolist() == by_hand([*short, labels[1]], ["y", *short], labels)
 
 
+@pytest.mark.exhaustive
 def test_memory_beside_numpys_own_text():
     """It has the width of its longest label already: no second copy of that."""
     y = np.array([*(f"class {k % 7}" for k in range(10_000)), "x" * 400])
@@ -596,6 +598,7 @@ def test_nullable_weights_without_gaps(make):
     assert cmfast.confusion_matrix(y, y, sample_weight=make(weight)).tolist() == [[0.5, 0], [0, 2.25]]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", ["Int64", "Float64", "int64[pyarrow]", "double[pyarrow]", "boolean", "UInt8"])
 @pytest.mark.parametrize("other", ["Int64", "float64", "bool", "float32", "double[pyarrow]"])
 def test_tables_of_nullable_columns_are_matrices(kind, other):
@@ -801,6 +804,7 @@ CODED = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("make", CODED.values(), ids=CODED)
 @pytest.mark.parametrize("n", [5, 9000])
 def test_codes_of_text_count_as_the_text_does(rng, make, n):

@@ -16,6 +16,8 @@ from cmfast.geometry import _cell_accumulator, _cells
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu.geometry import _sample_sort
 
+pytestmark = pytest.mark.exhaustive
+
 MIB = 1 << 20
 
 

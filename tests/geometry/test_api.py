@@ -31,6 +31,7 @@ def parts(cells):
     return cells.cells, cells.labels, cells.predictions, cells.counts
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("n", "m", "dtype"), [(200_000, 4, np.float32), (60_000, 10, np.float64), (30_000, 3, np.int16)]
 )
@@ -148,6 +149,7 @@ def test_constant_axis_and_flat_quartiles():
     assert grid == cmfast.Grid.scott(X)
 
 
+@pytest.mark.exhaustive
 def test_occupancy_gives_the_points_per_cell():
     X, _, _ = points(50_000, 3, 3, 10)
     grid = cmfast.Grid.occupancy(X, 20)
@@ -518,6 +520,7 @@ def test_axes_of_rounding_are_left_out():
     assert cells.grid.n_axes == 2
 
 
+@pytest.mark.exhaustive
 def test_progress_ends_with_all_points(rng):
     X, y = rng.random((50_000, 3)), rng.integers(0, 3, 50_000)
     grid = cmfast.Grid.scott(X)
@@ -553,6 +556,7 @@ def test_points_that_are_too_many_for_memory_give_the_same(monkeypatch):
         cmfast.geometric_confusion_matrix(X, y, p, **options)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.filterwarnings("ignore::cmfast.DiagnosticWarning")
 def test_tensors_that_are_too_many_for_memory_give_the_same(monkeypatch):
     X, y, p = points(3_000, 6, 4, 8)
@@ -912,6 +916,7 @@ def test_a_grid_never_changes():
     assert cmfast.Grid([-0.0], [1.0]) != cmfast.Grid([0.0], [1.0]), "of bits"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("n", "m"), [(1, 1), (7, 2), (16, 5), (130, 3)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int16])
 def test_projected_rows_have_the_same_bits_wherever_they_stand(rng, n, m, dtype):

@@ -1,12 +1,15 @@
 """Laws of the geometric confusion matrix, on any points and weights."""
 
 import numpy as np
+import pytest
 from checks import assert_same_bits
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import cmfast
+
+pytestmark = pytest.mark.exhaustive
 
 GRID = cmfast.Grid([0.0, 0.0], [1.0, 1.0])
 METHODS = ["all", "row", "col"]

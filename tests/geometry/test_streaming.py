@@ -20,6 +20,7 @@ def close(found, want, atol=1e-9):
         np.testing.assert_allclose(np.asarray(a), np.asarray(b), atol=atol, rtol=1e-9)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("parts", [1, 2, 7, 500])
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int32])
 def test_axes_of_parts_are_those_of_all_points(rng, parts, dtype):

@@ -6,9 +6,10 @@ import warnings
 from pathlib import Path
 
 import cuda_host
-from backends import CUDA_HOST, convert, has_kernels, supports
+from backends import BACKENDS, CUDA_HOST, convert, has_kernels, supports
 from calls import public
 from cases import CASES
+from short_cases import list_cases
 
 from cmfast._core.compile_notices import SECONDS, USUAL_SECONDS
 from cmfast._warmup import compile_op, group_ops
@@ -19,29 +20,44 @@ CUDA_SECONDS = {"scaling": 25}
 MOST_SECONDS = 300.0  # a worker that has died is not waited for
 
 
-def jobs() -> list[tuple[tuple[str, ...], str]]:
-    """Return ops for the CPU that share kernels, and topics for CUDA, those that take longest first."""
+def jobs(*, short: bool) -> list[tuple[tuple[str, ...], str]]:
+    """Return ops for the CPU that share kernels, and topics for CUDA, those that take longest first.
+
+    For the short run, ops by topic: of the kernels that its cases need, those of a topic are shared by most of its ops.
+    """
+    if short:
+        topics: dict[str, list[str]] = {}
+        for op in OPS:
+            topics.setdefault(OPS[op].topic, []).append(op)
+        by_time = sorted(topics.values(), key=lambda ops: -sum(SECONDS.get(op, USUAL_SECONDS) for op in ops))
+        return [(tuple(ops), "cpu") for ops in by_time]
     seconds = {(tuple(ops), "cpu"): sum(SECONDS.get(op, USUAL_SECONDS) for op in ops) for ops in group_ops(OPS)}
     seconds |= {((op.topic,), "cuda"): CUDA_SECONDS.get(op.topic, 4) for op in OPS.values() if "cuda" in op.targets}
     return sorted(seconds, key=lambda job: (-seconds[job], job))
 
 
-def compile_part(worker: int, n_workers: int, run: str, *, cuda: bool) -> None:
+def compile_part(worker: int, n_workers: int, run: str, *, short: bool) -> None:
     """Compile the kernels that no other worker of this run has started, and wait for the others.
+
+    For the short run, compile what its cases of the ops need; most other tests need the same. For others, compile all
+    that `cmfast warmup` compiles, and CUDA's on the host.
 
     Tests check the results later. A worker that did not wait would compile the same kernels again.
     """
     folder = meeting_place(run)
     folder.mkdir(exist_ok=True)
-    for k, (names, target) in enumerate(jobs()):
-        if target == "cuda" and (not cuda or cuda_host.missing()):
+    for k, (names, target) in enumerate(jobs(short=short)):
+        if target == "cuda" and cuda_host.missing():
             continue
         try:
             (folder / f"job-{k}").touch(exist_ok=False)
         except FileExistsError:
             continue
         for name in names:
-            if target == "cpu":
+            if short:
+                for case in list_cases(name):
+                    _run(name, case, BACKENDS[0])
+            elif target == "cpu":
                 compile_op(name)
             else:
                 _compile_cuda(name)

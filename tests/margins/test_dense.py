@@ -13,6 +13,8 @@ from cmfast.kernels.cpu.margins import launch
 from cmfast.kernels.cpu.margins.tables import dense_sweeps
 from cmfast.kernels.shared import margins_layout
 
+pytestmark = pytest.mark.exhaustive
+
 SHAPES = {
     "pairs": ((17, 16, 18), PAIRS),
     "pairs-backwards": ((17, 16, 18), ((2, 1), (0, 2), (1, 0))),

@@ -82,6 +82,7 @@ def test_paper_004_on_finleys_tornadoes():
         assert_close(value, values[name])
 
 
+@pytest.mark.exhaustive
 def test_integers_are_exact_where_floats_cancel_or_overflow():
     assert metrics.mcc([[10**18, 10**18], [10**18, 2]]) == pytest.approx(-0.5, rel=1e-14)
     assert metrics.mcc([[10**8, 1000], [1000, 100]]) == pytest.approx(0.09089909100908991, rel=1e-14)
@@ -100,6 +101,7 @@ def test_mcc_of_one_degenerate_margin_is_zero(M):
     assert metrics.mcc(M, undefined="strict") == 0
 
 
+@pytest.mark.exhaustive
 def test_sums_give_the_bits_of_the_matrix(rng):
     for M in (rng.integers(0, 20, (50, 6, 6)), rng.random((50, 6, 6)), rng.integers(0, 2**55, (9, 6, 6))):
         sums = metrics.margins(M)
@@ -117,6 +119,7 @@ def test_same_bits_whatever_else_is_asked_for(rng):
             assert value.tobytes() == want[name].tobytes(), name
 
 
+@pytest.mark.exhaustive
 def test_same_bits_for_any_number_of_threads_and_any_neighbours(rng):
     M = rng.integers(0, 50, (20_000, 5, 5))
     M[7] *= 2**50  # through two words
@@ -132,6 +135,7 @@ def test_same_bits_for_any_number_of_threads_and_any_neighbours(rng):
             assert np.asarray(alone[name]).tobytes() == want[name][i].tobytes(), name
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("dtype", [np.int64, np.uint8, np.float32, np.float64])
 def test_what_a_call_returns_is_nobody_elses(dtype, rng):
     """Single matrices are evaluated in memory that is kept from call to call."""
@@ -423,6 +427,7 @@ def test_thresholds_are_scikit_learns_roc_curve(rng):
     assert_close(1 - metrics.specificity(matrices)[keep, 1], fpr)
 
 
+@pytest.mark.exhaustive
 def test_the_geometric_mean_is_exact_at_both_ends_and_does_not_underflow():
     perfect = np.stack([np.diag(np.arange(1, 8)), np.eye(7, dtype=int)])
     assert metrics.compute(perfect, "geometric_mean").tolist() == [1.0, 1.0]
@@ -443,6 +448,7 @@ def test_the_weighted_tau_of_an_undefined_recall_is_nan_where_that_is_asked(norm
     assert metrics.tau_weighted(M, [1, 2, 3], normalize=normalize, undefined="nan") > 0.5
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("undefined", ["present", "nan", "strict", "one"])
 @pytest.mark.parametrize("C", [2, 5, 10, 40])
 def test_totals_out_of_the_ordinary_change_no_neighbour(C, undefined, rng):
@@ -472,6 +478,7 @@ def test_many_results_are_those_of_few(rng):
         assert values.flags.c_contiguous
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("dtype", [np.int64, np.int32, np.float64, np.float32])
 @pytest.mark.parametrize("C", [1, 2, 3, 10, 17, 33])
 def test_a_negative_cell_is_found_wherever_it_stands(C, dtype):
@@ -552,6 +559,7 @@ def test_arrays_of_scores_and_of_several_labels_by_name(rng):
         metrics.roc_auc(y_true=[1], y_score=[1, 0])
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("kind", [np.int64, np.uint8, np.float64, np.float32])
 def test_sums_and_reports_of_sparse_matrices(kind, rng):
     M = (rng.integers(0, 9, (12, 12)) * (rng.random((12, 12)) < 0.3)).astype(kind)
@@ -808,6 +816,7 @@ def test_reports_of_some_classes_agree_with_scikit_learn(rng):
             metrics.classification_report(np.eye(4), display_labels=names, average_over=labels)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.int64])
 def test_class_sums_of_many_labels_are_those_of_the_matrix(dtype):
     """Long unweighted labels are counted in tables of 32 bits; labels out of range are counted and found."""

@@ -1,11 +1,14 @@
 """Identities between metrics, for any matrix of counts in which every class is true and predicted."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from cmfast import metrics
+
+pytestmark = pytest.mark.exhaustive
 
 COUNTS = (
     st.integers(2, 6)

@@ -55,6 +55,7 @@ def check_written(matrices, names, **options):
     assert (memory == 7).all(), "written beside the arrays"
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("C", [1, 2, 3, 10, 40])
 def test_results_are_those_without_out_and_nothing_else_is_written(C, rng):
     """Of all batches, with a bad matrix, counts beyond float64 and fractions; also for averages over some classes."""

@@ -26,6 +26,7 @@ def sum_with_numpy(M):
     return np.diag(M), M.sum(1), M.sum(0), bands, tops, M.sum()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("dtype", [np.int64, np.int32])
 @pytest.mark.parametrize("C", [33, 40, 71])
 def test_sums_are_those_of_numpy(C, dtype, rng):

@@ -145,6 +145,7 @@ def test_what_does_not_go_with_a_target():
 # Shapes, types, bits
 
 
+@pytest.mark.exhaustive
 @both_functions
 @every_method
 @pytest.mark.parametrize(("dtype", "found"), [("f4", "f4"), ("f2", "f8"), ("f8", "f8"), ("i8", "f8"), ("?", "f8")])

@@ -8,6 +8,8 @@ import cmfast
 from cmfast._report import _balance_cells, _counting, _many_classes, _sentences, _sparse_counts
 from cmfast._report._balance_cells import balance_cells
 
+pytestmark = pytest.mark.exhaustive
+
 RNG = np.random.default_rng(5)
 C = 300
 LINE = np.arange(C)

@@ -328,6 +328,7 @@ def test_wrong_arguments(function, args, options, error, said):
         _ = function(*args, **options)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("solver", ["auto", "newton", "sinkhorn"])
 @pytest.mark.parametrize("n", [3, 100])
 def test_no_number_of_passes_is_too_large(n, solver):

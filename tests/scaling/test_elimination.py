@@ -24,6 +24,7 @@ def solution(L, g):
     return d
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("C", SIZES)
 @pytest.mark.parametrize("extra", [0, 1, 130])
 def test_without_a_pairing(C, extra):

@@ -37,6 +37,7 @@ def problem(shape, seed=0):
     return M, G, P.sum(1), P.sum(0)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("shape", SIZES, ids=str)
 def test_sizes(shape):
     M, G, u, v = problem(shape)

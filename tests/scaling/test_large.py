@@ -13,6 +13,8 @@ from cmfast import Status
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu.scaling import _large, _large_batch, _large_passes, _large_row_blocks, _large_sinkhorn
 
+pytestmark = pytest.mark.exhaustive
+
 FAMILIES = {
     "confusion .6": lambda C: confusion(2, C, 0.6, 0.5),
     "confusion .99": lambda C: confusion(2, C, 0.99, 1e-3),

@@ -8,6 +8,8 @@ from cmfast.kernels.cpu.scaling import _tile_workspace, launch
 from cmfast.kernels.shared import scaling
 from cmfast.kernels.status import Status
 
+pytestmark = pytest.mark.exhaustive
+
 
 @pytest.fixture(autouse=True, params=["eight at a time", "one at a time"])
 def _path(request, monkeypatch):
