@@ -187,7 +187,7 @@ def accept_several_ignored(init: Callable[..., None]) -> Callable[..., None]:
     """Decorate the constructor of a metric so that `ignore_index` may be a list or a tuple of integers."""
 
     @wraps(init)
-    def __init__(self: Any, *args: Any, **kwargs: Any) -> None:
+    def create(self: Any, *args: Any, **kwargs: Any) -> None:
         """Create the metric with the first value, and keep the others."""
         others: tuple[int, ...] = ()
         if any(isinstance(value, list | tuple) for value in (*args, kwargs.get("ignore_index"))):
@@ -201,8 +201,8 @@ def accept_several_ignored(init: Callable[..., None]) -> Callable[..., None]:
         init(self, *args, **kwargs)
         self.also_ignored = others
 
-    __init__.accepts_several = True  # type: ignore[attr-defined]
-    return __init__
+    create.accepts_several = True  # type: ignore[attr-defined]
+    return create
 
 
 class CountedMetric(LockedMetric):
