@@ -12,10 +12,17 @@ from sklearn.metrics import accuracy_score, f1_score, hamming_loss, recall_score
 import cmfast
 from cmfast import uncertainty
 
+
+def leave_out_empty(y, p):
+    """Return the samples that have, or are predicted to have, any label: F1 of others is 0/0."""
+    some = (y | p).any(1)
+    return y[some], p[some]
+
+
 SCORES = {
     "f1_macro": lambda y, p: f1_score(y, p, average="macro"),
     "f1_micro": lambda y, p: f1_score(y, p, average="micro"),
-    "f1_samples": lambda y, p: f1_score(y, p, average="samples", zero_division=0.0),
+    "f1_samples": lambda y, p: f1_score(*leave_out_empty(y, p), average="samples"),
     "subset_accuracy": accuracy_score,
     "hamming_loss": hamming_loss,
     "recall": lambda y, p: recall_score(y, p, average=None),
@@ -23,9 +30,9 @@ SCORES = {
 
 
 def average_f1(y, p, axis):
-    """Return the mean F1 of labels, or of samples, those without a label counting 0."""
+    """Return the mean F1 of labels, or of samples, where it is defined."""
     whole = y.sum(axis) + p.sum(axis)
-    return (2 * (y & p).sum(axis) / np.maximum(whole, 1)).mean()
+    return (2 * (y & p).sum(axis) / np.maximum(whole, 1))[whole > 0].mean()
 
 
 BY_NUMPY = {
