@@ -111,23 +111,23 @@ def measure(
     whole_draws = _evaluate_known(given.samples, everything)
     found = {}
     for k, (name, form) in enumerate(zip(names, given.samples.forms, strict=True)):
-
-        def stack(parts: list[list[np.ndarray]], k: int = k) -> np.ndarray:
-            """Return one metric of one row of sums of every group, (G, 1) or (G, 1, L), as (E, G)."""
-            x = np.stack([part[k][0] for part in parts])
-            return np.atleast_2d(x) if x.ndim == 1 else x.T
-
-        drawn = np.stack([part[k] for part in draws])  # (G, B) or (G, B, L)
+        stacked = np.stack([part[k] for part in draws])  # (G, B) or (G, B, L)
         per_label = _multilabel.is_per_label(form)
         found[name] = MultilabelGroups(
-            estimate=stack(values),
-            known=stack(known) > 0,
-            draws=np.moveaxis(drawn, -1, 0) if per_label else drawn[np.newaxis],
+            estimate=_stack_rows(values, k),
+            known=_stack_rows(known, k) > 0,
+            draws=np.moveaxis(stacked, -1, 0) if per_label else stacked[np.newaxis],
             overall=np.atleast_1d(whole[k][0]),
             overall_draws=whole_draws[k].T if per_label else whole_draws[k][np.newaxis],
             per_label=per_label,
         )
     return found
+
+
+def _stack_rows(parts: list[list[np.ndarray]], k: int) -> np.ndarray:
+    """Return metric `k` of one row of sums of every group, (G, 1) or (G, 1, L), as (E, G)."""
+    x = np.stack([part[k][0] for part in parts])
+    return np.atleast_2d(x) if x.ndim == 1 else x.T
 
 
 def _leave_undefined(samples: _multilabel.Samples) -> _multilabel.Samples:
