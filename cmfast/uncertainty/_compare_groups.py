@@ -10,7 +10,7 @@ import numpy as np
 
 from cmfast._core import axis_names, dispatch, failures, frames, lazy, table_columns, validate
 from cmfast._core.adapters import adapter
-from cmfast._core.annotations import AreaName, Array, Ignored, Label, OnFailure, Undefined
+from cmfast._core.annotations import AreaName, Array, Ignored, Label, MultilabelName, OnFailure, Undefined
 from cmfast._core.lazy import accept_delayed
 from cmfast._core.usual_options import RENAMED, describe_unknown_option, explain_options
 from cmfast.confusion_counts import ConfusionCounts
@@ -23,9 +23,11 @@ from cmfast.uncertainty import (
     _caveats,
     _group_areas,
     _group_gaps,
+    _group_multilabel,
     _group_overall,
     _group_statistics,
     _group_units,
+    _multilabel,
     _replicate_statistics,
 )
 from cmfast.uncertainty._area_influences import AreaOptions
@@ -98,6 +100,11 @@ def accept_labels_of_groups(function: Callable[..., R]) -> Callable[..., R]:
         for option in RENAMED["groups"]:
             if option in options:
                 validate.fail(describe_unknown_option(option, ("groups",)), TypeError)
+        wanted = options.pop("multilabel", False)
+        validate.flag("multilabel", wanted)
+        if wanted:
+            several: R = _compare_multilabel(function, given, options)
+            return several
         names = options["names"] if "names" in options else given[-1] if len(given) in (2, 4, 5) else None
         if "y_score" in options or _areas.holds_areas(names):
             for option, value in options.items():
@@ -154,6 +161,71 @@ def _compare_areas(given: tuple[Any, ...], options: dict[str, Any]) -> Any:
         chosen = _AreaOptions(**options)
         each = {name: _compare_area(name, given[:3], chosen) for name in dict.fromkeys(several)}
     return each[names] if isinstance(names, str) else GroupComparisonsByMetric(each)
+
+
+class _MultilabelOptions(NamedTuple):
+    """Options of multilabel metrics as the user passed them, and their defaults."""
+
+    method: Any = None
+    reference: Any = None
+    confidence_level: float = 0.95
+    n_resamples: int = 10_000
+    rng: Any = 0
+    undefined: Undefined = "present"
+    on_failure: OnFailure = None
+    clusters: Any = None
+    num_threads: int | None = None
+
+
+def _compare_multilabel(function: Any, given: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    """Return comparisons of multilabel metrics of indicators, from the arguments of a call with ``multilabel=True``."""
+    given = gather_named_arrays(given, options, SIDES)
+    arrays, rest = given[: len(SIDES)], given[len(SIDES) :]
+    if len(arrays) < len(SIDES) or len(rest) > 1:
+        validate.refuse("multilabel", f"False, or the arrays given: {', '.join(SIDES)}", "True without them")
+    for name, value in options.items():
+        if name not in (*signature(function).parameters, *SIDES):
+            validate.fail(describe_unknown_option(name, (*SIDES, *_MultilabelOptions._fields)), TypeError)
+        if name not in _MultilabelOptions._fields:
+            validate.refuse(name, "left out with multilabel=True", validate.format_value(value))
+    if lazy.are_lazy(*arrays, options.get("clusters")):
+        return lazy.dask().call_delayed(_compare_indicators, arrays, *rest, **options)
+    return _compare_indicators(arrays, *rest, **options)
+
+
+def _compare_indicators(arrays: tuple[Any, Any, Any], names: Any = None, **given_options: Any) -> Any:
+    """Return comparisons of multilabel metrics; options are those of :class:`_MultilabelOptions`."""
+    options = _MultilabelOptions(**given_options)
+    validate.choice("method", "bootstrap" if options.method is None else options.method, ("bootstrap",))
+    level = validate.confidence_level(options.confidence_level)
+    n_resamples = validate.count("n_resamples", options.n_resamples, least=2)
+    on_failure, reference = validate.on_failure(options.on_failure), options.reference
+    several, forms = _multilabel.parse_names(names)
+    seed = int(validate.generator(options.rng).integers(2**63))
+    settings = _multilabel.make_options(options.undefined, options.num_threads)
+    given = _group_multilabel.prepare(arrays, options.clusters, forms, settings)
+    to_all = isinstance(reference, str) and reference == OVERALL and OVERALL not in given.groups
+    place = None if to_all else _find_reference(reference, given.groups)
+    request = _GroupRequest(
+        "bootstrap", level, n_resamples, seed, options.undefined, 1, on_failure, settings["num_threads"], to_all
+    )
+    found = {}
+    for name, one in _group_multilabel.measure(given, several, n_resamples, seed, request.num_threads).items():
+        overall, draws = one.overall[np.newaxis], one.overall_draws[np.newaxis]
+        measured = _Measured(
+            estimate=one.estimate[np.newaxis],
+            known=one.known[np.newaxis],
+            error=np.full((1, *one.estimate.shape), np.nan),
+            overall=overall,
+            size=None,
+            draws=one.draws[np.newaxis],
+            per_class=one.per_label,
+            together=_group_overall.OverallValues(overall, None, None, draws) if to_all else None,
+        )
+        labels = given.labels or tuple(range(given.samples.n_labels))
+        found[name] = _compare(name, {name: measured}, request, place, given.groups, labels, ())
+    _group_multilabel.warn_of_few_samples(given, several, on_failure)
+    return found[names] if isinstance(names, str) else GroupComparisonsByMetric(found)
 
 
 class _AreaOptions(NamedTuple):
@@ -235,6 +307,7 @@ def compare_groups(
     pos_label: Label | None = ...,
     on_failure: OnFailure = ...,
     ignore_index: Ignored = ...,
+    multilabel: Literal[False] = ...,
     sample_weight: None = ...,
     clusters: None = ...,
     num_threads: int | None = ...,
@@ -254,6 +327,7 @@ def compare_groups(
     pos_label: Label | None = ...,
     on_failure: OnFailure = ...,
     ignore_index: Ignored = ...,
+    multilabel: Literal[False] = ...,
     sample_weight: None = ...,
     clusters: None = ...,
     num_threads: int | None = ...,
@@ -269,7 +343,7 @@ def compare_groups(
 ) -> GroupComparison: ...
 @overload
 def compare_groups(
-    y_true: Array, y_pred: Array, groups: Any, names: MetricName | Fairness | AreaName, **options: Any
+    y_true: Array, y_pred: Array, groups: Any, names: MetricName | Fairness | AreaName | MultilabelName, **options: Any
 ) -> GroupComparison: ...
 @overload
 def compare_groups(
@@ -319,6 +393,7 @@ def compare_groups(
     pos_label: Label | None = None,
     on_failure: OnFailure = None,
     ignore_index: Ignored = None,
+    multilabel: bool = False,
     sample_weight: Any = None,
     clusters: Any = None,
     num_threads: int | None = None,
@@ -366,6 +441,10 @@ def compare_groups(
         Default: as :func:`cmfast.config` says, first "warn".
     ignore_index : int or str, or list of these, optional
         If labels are given: samples with this true label are ignored.
+    multilabel : bool
+        `y_true` and `y_pred` are indicators, shape (n, L): 1 where the sample of the row has the label of the column.
+        Names are those of :func:`cmfast.metrics.multilabel`. Samples, or `clusters`, are drawn with all their labels
+        together, by "bootstrap"; `pos_label`, `ignore_index` and `sample_weight` are refused.
     sample_weight : array, shape (n,), or str, optional
         If labels are given: weights of the samples, such as survey weights, or the name of their column. Their scale
         changes nothing.
@@ -465,7 +544,7 @@ def compare_groups(
     >>> uncertainty.compare_groups(y, score, site, "roc_auc").verdict()
     'the groups differ'
     """
-    del ignore_index  # read where labels are counted, before this call
+    del ignore_index, multilabel  # read before this call
     M, units = _split_units(M, sample_weight, clusters, method)
     if method is not None:
         validate.choice("method", method, get_args(GroupMethod))

@@ -156,10 +156,14 @@ class Samples(NamedTuple):
         """Return the sums of all units for each model, shape (S, K)."""
         return np.stack([self.sizes @ side for side in self.sums])
 
+    def draw_counts(self, n_resamples: int, seed: int, num_threads: int | None) -> Iterator[np.ndarray]:
+        """Yield how often units of every kind are drawn, shape (b, u), for one block of replicates after another."""
+        return _draw_counts(self.sizes, n_resamples, seed, num_threads)
+
     def draw(self, n_resamples: int, seed: int, num_threads: int | None) -> list[list[np.ndarray]]:
         """Return every metric of the bootstrap replicates of each model: arrays (B,) or (B, L)."""
         parts: list[list[list[np.ndarray]]] = [[] for _ in self.sums]
-        for counts in _draw_counts(self.sizes, n_resamples, seed, num_threads):
+        for counts in self.draw_counts(n_resamples, seed, num_threads):
             for part, side in zip(parts, self.sums, strict=True):
                 part.append(self.evaluate(counts @ side))
         return [[np.concatenate(one) for one in zip(*part, strict=True)] for part in parts]
@@ -188,7 +192,7 @@ def _draw_counts(sizes: np.ndarray, n_resamples: int, seed: int, num_threads: in
         yield found.reshape(number, C * C)[:, : len(sizes)].astype(np.float64)
 
 
-def _prepare_samples(
+def prepare_samples(
     given: dict[str, Array], clusters: Any, forms: list[tuple[str, str]], options: dict[str, Any]
 ) -> tuple[Samples, list[np.ndarray], Any]:
     """Validate indicators; return the resampling units, the indicators on the host, and the first array as given."""
@@ -251,7 +255,7 @@ def _number_units(hosts: list[np.ndarray], clusters: Any) -> tuple[np.ndarray, n
     return np.arange(len(kept)), sizes.astype(np.int64), kept
 
 
-def _parse_names(names: Any) -> tuple[list[str], list[tuple[str, str]]]:
+def parse_names(names: Any) -> tuple[list[str], list[tuple[str, str]]]:
     """Return the names of metrics, by default all with one value, and each as metric and average."""
     several = list(_multilabel.ALL) if names is None else [names] if isinstance(names, str) else names
     if not isinstance(several, list | tuple) or not all(isinstance(name, str) for name in several):
@@ -259,13 +263,13 @@ def _parse_names(names: Any) -> tuple[list[str], list[tuple[str, str]]]:
     return list(several), [_multilabel.parse_name(name) for name in several]
 
 
-def _make_options(undefined: Undefined, num_threads: int | None) -> dict[str, Any]:
+def make_options(undefined: Undefined, num_threads: int | None) -> dict[str, Any]:
     """Validate and return the options of ``metrics.compute``."""
     _plan.check_undefined(undefined)
     return {"undefined": undefined, "on_failure": "ignore", "num_threads": validate.num_threads(num_threads)}
 
 
-def _get_label_names(y_true: Any) -> tuple[Any, ...] | None:
+def get_label_names(y_true: Any) -> tuple[Any, ...] | None:
     """Return the names of the columns of a table of indicators; None for arrays."""
     columns = getattr(y_true, "columns", None)
     return None if columns is None else tuple(columns)
@@ -295,13 +299,13 @@ def compute_interval(y_true: Array, y_pred: Array, names: Any = None, **given_op
     method = "bca" if chosen.method is None else chosen.method
     validate.choice("method", method, METHODS)
     level = validate.confidence_level(chosen.confidence_level)
-    several, forms = _parse_names(names)
+    several, forms = parse_names(names)
     n_resamples = validate.count("n_resamples", chosen.n_resamples)
     generator = validate.generator(chosen.rng)
-    options = _make_options(chosen.undefined, num_threads)
+    options = make_options(chosen.undefined, num_threads)
     quiet = validate.on_failure(chosen.on_failure) == "ignore"
     given = {"y_true": y_true, "y_pred": y_pred}
-    samples, hosts, home = _prepare_samples(given, clusters, forms, options)
+    samples, hosts, home = prepare_samples(given, clusters, forms, options)
     if not quiet and clusters is not None and clusters is not False:
         warn_of_few_clusters(len(samples.sizes))
     elif not quiet:
@@ -310,7 +314,7 @@ def compute_interval(y_true: Array, y_pred: Array, names: Any = None, **given_op
     estimates = samples.evaluate(samples.sum_up())
     jackknife = samples.leave_one_out()[0] if method == "bca" else estimates
     exact = _multilabel.multilabel(hosts[0], hosts[1], several, **options)
-    labels, inner = _get_label_names(y_true), adapter(home).unwrap(home)
+    labels, inner = get_label_names(y_true), adapter(home).unwrap(home)
     found = {}
     for k, (name, form) in enumerate(zip(several, forms, strict=True)):
         replicates = _make_replicates(samples, values[k], estimates[k][0], jackknife[k], method)
@@ -327,16 +331,22 @@ def compute_interval(y_true: Array, y_pred: Array, names: Any = None, **given_op
 
 def _warn_of_few_samples(hosts: list[np.ndarray], forms: dict[str, tuple[str, str]], method: str) -> None:
     """Warn of intervals that cover the true value in less than 90 % of cases, by the rules measured on the page."""
+    doubted, text = find_few_samples(hosts, forms, method)
+    if doubted:
+        warn_of_unreliable(doubted, method, text)
+
+
+def find_few_samples(hosts: list[np.ndarray], forms: dict[str, tuple[str, str]], method: str) -> tuple[list[str], str]:
+    """Return the metrics whose intervals cover the true value in less than 90 % of cases, and a text that says why."""
     truth, guess = hosts
     few = FEW[method]
     rare = int(np.count_nonzero(truth.sum(0) < few))
     wrong = int(np.count_nonzero((truth != guess).any(1)))
     by_label = [name for name, form in forms.items() if form[1] == "macro" or is_per_label(form)]
     if wrong < few:
-        warn_of_unreliable(list(forms), method, f"fewer than {few} samples have a wrong label; only more samples help")
-    elif rare and by_label:
-        text = f"{rare} of {truth.shape[1]} labels are true of fewer than {few} samples; only more samples help"
-        warn_of_unreliable(by_label, method, text)
+        return list(forms), f"fewer than {few} samples have a wrong label; only more samples help"
+    text = f"{rare} of {truth.shape[1]} labels are true of fewer than {few} samples; only more samples help"
+    return (by_label if rare else []), text
 
 
 def is_per_label(form: tuple[str, str]) -> bool:
@@ -367,12 +377,12 @@ def compare(y_true: Array, y_a: Array, y_b: Array, names: Any = None, **given_op
     validate.choice("method", method, (*METHODS, "normal"))
     validate.choice("test", test, ("permutation", "interval"))
     level = validate.confidence_level(chosen.confidence_level)
-    several, forms = _parse_names(names)
+    several, forms = parse_names(names)
     n_resamples = validate.count("n_resamples", chosen.n_resamples, least=2)
     generator = validate.generator(chosen.rng)
-    options = _make_options(chosen.undefined, num_threads)
+    options = make_options(chosen.undefined, num_threads)
     given = {"y_true": y_true, "y_a": y_a, "y_b": y_b}
-    samples, (truth, *guesses), _ = _prepare_samples(given, clusters, forms, options)
+    samples, (truth, *guesses), _ = prepare_samples(given, clusters, forms, options)
     if clusters is not None and clusters is not False:
         warn_of_few_clusters(len(samples.sizes), p_values=test == "interval")
     seed, seed_of_swaps = (int(generator.integers(2**63)) for _ in range(2))
@@ -388,7 +398,7 @@ def compare(y_true: Array, y_a: Array, y_b: Array, names: Any = None, **given_op
         warn_of_few_swaps(least, level, one=True)
     if not len(samples.sizes):
         failures.warn_diagnostic("there are no samples, so the interval and p are NaN")
-    labels = _get_label_names(y_true) or tuple(range(samples.n_labels))
+    labels = get_label_names(y_true) or tuple(range(samples.n_labels))
     found = {}
     for k, (name, form) in enumerate(zip(several, forms, strict=True)):
         apart, left = drawn[0][k] - drawn[1][k], jackknife[0][k] - jackknife[1][k]
