@@ -250,7 +250,7 @@ def ccm(sets: PredictionSets, /, *, num_threads: int | None = None) -> CcmCounts
     """
     num_threads = validate.num_threads(num_threads)
     if not isinstance(sets, PredictionSets):
-        validate.refuse("sets", "PredictionSets", type(sets).__name__, TypeError)
+        validate.refuse("sets", _options.WANTED_SETS, type(sets).__name__, TypeError)
     options: dict[str, Any] = {"n_classes": sets.n_classes, "num_threads": num_threads}
     if lazy.are_lazy(sets.packed):
         counts = lazy.dask().sum_blocks(_count_shared_sets, {"packed": sets.packed}, 1, {"packed": 1}, **options)
