@@ -13,6 +13,7 @@ from cmfast._core.annotations import Array, Integers
 from cmfast._core.usual_options import explain_options
 from cmfast._files.archive import Parts, demand
 from cmfast._files.states import TEXT
+from cmfast.conformal import _options
 from cmfast.conformal._batched_counts import BatchedCounts
 from cmfast.conformal._prediction_sets import EmptySets, PredictionSets, read_empty_rule
 from cmfast.kernels.loading import load
