@@ -92,6 +92,7 @@ USUAL_NAMES = OF_SCORES | {
     "cmfast.by counts groups of a table",
     "box_iou": "detection.match(boxes_true, boxes_pred) matches boxes by IoU",
     "quantile": "it is called conformal.threshold",
+    "coverage": "conformal.prediction_sets(P, q).coverage(y) is the share of labels in their sets",
     "pca": "it is called cmfast.pca",
     "PCA": "it is called cmfast.pca",
     "nonconformity_scores": "it is called conformal.scores",
@@ -138,6 +139,7 @@ OF_COUNTS |= dict.fromkeys(
 OF_COUNTS |= {
     "from_predictions": "it is called from_labels",
     "report": "counts.classification_report() reports, cmfast.report(y_true, y_pred) makes a page",
+    **dict.fromkeys(("tp", "fp", "fn", "tn"), "metrics.one_vs_rest(counts) has a table of 2 x 2 for each class"),
     "metrics": "counts.compute(names) computes metrics",
     "score": "counts.compute(names) computes metrics",
     "normalized": "counts.normalize(method) normalises",

@@ -62,6 +62,7 @@ _COUNT_FIRST = (
     "count with groups first, by ConfusionCounts.from_labels or uncertainty.paired_counts, and give the counts"
 )
 _COMPUTE = "by counts: counts = cmfast.by(...), then counts.compute(names) computes metrics of every group"
+_FROM_LABELS = 'from_labels(table, names, y_true="label", y_pred="guess")'
 _LEVEL = "pass alpha=1 - confidence_level"
 # By the name elsewhere: a parameter here, and what a function with this parameter wants instead.
 USUAL_OPTIONS = {
@@ -127,6 +128,8 @@ for _name in ("correction", "corrected", "continuity", "continuity_correction", 
     }
 for _name in ("confidence_level", "confidence", "level", "coverage"):
     USUAL_OPTIONS[_name] = {"alpha": _LEVEL}
+for _name in ("y_true", "y_pred"):  # of a table, or of labels; a function of matrices of these has an option out
+    USUAL_OPTIONS[_name] = {"out": f"from labels, metrics.from_labels computes it: {_FROM_LABELS}"}
 for _name in ("normalize", "normalise"):
     USUAL_OPTIONS[_name] = {"of": "it is called of="}
 for _name in ("filename", "file", "output", "save_path"):

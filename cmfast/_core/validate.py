@@ -232,6 +232,9 @@ def share(name: str, value: object) -> float:
 
 def confidence_level(value: object) -> float:
     """Validate the option ``confidence_level=`` and return it; warn if it looks like an error rate."""
+    found = number("confidence_level", value)
+    if 1.0 < found < 100.0:
+        refuse("confidence_level", "between 0 and 1", f"{format_value(value)}; for {found:g} % pass {found / 100:g}")
     found = share("confidence_level", value)
     if found <= MOST_ERROR_RATE:
         text = f"confidence_level={value} makes intervals that hold the true value in {found:.3g} of all cases"
@@ -265,7 +268,8 @@ def suggest_name(given: object, known: Collection[str]) -> str:
     """Return ``; did you mean 'x'?`` for the closest of the `known` names; "" if none is close."""
     from difflib import get_close_matches
 
-    near = get_close_matches(str(given), known, 1, 0.6)
+    text = str(given)
+    near = [name for name in known if name.lower() == text.lower()] or get_close_matches(text, known, 1, 0.6)
     return f"; did you mean {near[0]!r}?" if near else ""
 
 

@@ -11,6 +11,7 @@ from cmfast._core.annotations import Array, OnFailure
 from cmfast._core.usual_options import explain_options
 from cmfast._files.archive import Parts, demand
 from cmfast._files.states import TEXT
+from cmfast.conformal import _options
 from cmfast.conformal._batched_counts import BatchedCounts
 from cmfast.conformal._prediction_sets import EmptySets, PredictionSets, count_with_labels, read_empty_rule
 from cmfast.kernels.loading import load
@@ -174,7 +175,7 @@ def coverage_confusion(
     on_failure = validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)
     if not isinstance(sets, PredictionSets):
-        validate.refuse("sets", "PredictionSets", type(sets).__name__, TypeError)
+        validate.refuse("sets", _options.WANTED_SETS, type(sets).__name__, TypeError)
     V, n = count_with_labels("coverage_confusion", sets, y, on_failure, num_threads=num_threads)
     if lazy.are_lazy(V):
         lazily: CoverageCounts = lazy.dask().call_delayed(CoverageCounts, V, n, sets.empty)

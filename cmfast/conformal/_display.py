@@ -7,6 +7,7 @@ import numpy as np
 from cmfast._core import dispatch, plot_style, plotting, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
+from cmfast.conformal import _options
 from cmfast.conformal._coverage import coverage_confusion
 from cmfast.conformal._options import find_class_ids
 from cmfast.conformal._prediction_sets import PredictionSets
@@ -109,7 +110,7 @@ class CcmDisplay:
         Synchronises the device.
         """
         if not isinstance(sets, PredictionSets):
-            validate.refuse("sets", "PredictionSets", type(sets).__name__, TypeError)
+            validate.refuse("sets", _options.WANTED_SETS, type(sets).__name__, TypeError)
         shape = dispatch.shape_of(sets.sizes)
         if len(shape) != 2:
             validate.refuse("sets", "without a batch, of shape (A, n)", f"shape {shape}")

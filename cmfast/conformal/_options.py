@@ -13,7 +13,17 @@ MOST_SUM_ERROR = 1e-5  # of the probabilities of a row in single precision
 
 ScoreMethod: TypeAlias = Literal["aps", "raps", "lac", "saps", "top_k"]
 METHODS = get_args(ScoreMethod)
+ELSEWHERE = {
+    "thr": "lac",
+    "softmax": "lac",
+    "label": "lac",
+    "hps": "lac",
+    "score": "lac",
+    "topk": "top_k",
+    "top-k": "top_k",
+}
 LABEL_TYPES = (str, bytes, int, np.integer, np.bool_, date, np.datetime64)
+WANTED_SETS = "PredictionSets, as prediction_sets(P, threshold(scores(P, y), alpha)) returns"
 MOST_SCORED_CLASSES = 1 << 30  # most classes of a row, so that packed ranks fit into 64 bits
 
 
@@ -32,6 +42,9 @@ class ScoreOptions(NamedTuple):
 
 def validate_rule(method: Any, randomised: Any, lam: Any, k_reg: Any) -> ScoreOptions:
     """Validate the options of a conformal score; return them as a ScoreOptions."""
+    if isinstance(method, str) and method.lower() in ELSEWHERE:
+        own = ELSEWHERE[method.lower()]
+        validate.refuse("method", f"one of {', '.join(map(repr, METHODS))}", f"{method!r}; it is called {own!r}")
     validate.choice("method", method, METHODS)
     validate.flag("randomised", randomised)
     if lam is None and method == "raps":
@@ -150,7 +163,9 @@ def make_row_shares(
     return dispatch.call("row_draws", P, seed=seed, num_threads=num_threads)
 
 
-def warn_of_probabilities(s: Any) -> None:
+def warn_of_probabilities(
+    s: Any, name: str = "s", cure: str = "conformal.scores(P, y) makes one score of each"
+) -> None:
     """Warn if the rows of scores add up to 1, as probabilities of classes do."""
     shape = dispatch.shape_of(s)
     if len(shape) != 2 or shape[1] < 2 or shape[0] <= shape[1] or caller.is_task() or not adapter(s).is_on_host(s):
@@ -161,6 +176,5 @@ def warn_of_probabilities(s: Any) -> None:
         if not (abs(host.sum(1) - 1.0) <= MOST_SUM_ERROR).all() or host.min() < 0:
             return
     failures.warn_diagnostic(
-        f"all {shape[0]:,} rows of s add up to 1, as probabilities of {shape[1]} classes do; conformal.scores(P, y) "
-        "makes one score of each"
+        f"all {shape[0]:,} rows of {name} add up to 1, as probabilities of {shape[1]} classes do; {cure}"
     )

@@ -113,6 +113,8 @@ def p_values(
     if not shape:
         validate.refuse("s", "of shape (..., n)", f"shape {shape}")
     _options.warn_of_probabilities(s)
+    if len(whole) == 2 and whole[-1] > 2:  # scores of two classes may add up to 1
+        _options.warn_of_probabilities(new, "new_scores", "conformal.scores(P) makes scores of all labels of each")
     if y is not None and dispatch.shape_of(y) != shape:
         validate.refuse("y", f"of shape {shape}, one entry per score", f"shape {dispatch.shape_of(y)}")
     batch, core = shape[:-1], whole[len(shape) - 1 :]

@@ -325,7 +325,7 @@ def _run_counting_op(
 def adopt_labels(sets: PredictionSets, y: Any) -> tuple[Any, Any]:
     """Validate true labels against the rows of sets; return packed sets and labels in one library."""
     if not isinstance(sets, PredictionSets):
-        validate.refuse("sets", "PredictionSets", type(sets).__name__, TypeError)
+        validate.refuse("sets", _options.WANTED_SETS, type(sets).__name__, TypeError)
     y = _options.find_class_ids(sets.packed, y, sets.labels, sets.n_classes)
     packed, y = dispatch.adopt(sets=sets.packed, y=validate.type_empty_labels(y))
     _options.check_ids(y)

@@ -13,6 +13,7 @@ from cmfast._core.annotations import Array, Integers
 from cmfast._core.usual_options import explain_options
 from cmfast._files.archive import Parts, demand
 from cmfast._files.states import TEXT
+from cmfast.conformal import _options
 from cmfast.conformal._batched_counts import BatchedCounts
 from cmfast.conformal._prediction_sets import EmptySets, PredictionSets, read_empty_rule
 from cmfast.kernels.loading import load
@@ -250,7 +251,7 @@ def ccm(sets: PredictionSets, /, *, num_threads: int | None = None) -> CcmCounts
     """
     num_threads = validate.num_threads(num_threads)
     if not isinstance(sets, PredictionSets):
-        validate.refuse("sets", "PredictionSets", type(sets).__name__, TypeError)
+        validate.refuse("sets", _options.WANTED_SETS, type(sets).__name__, TypeError)
     options: dict[str, Any] = {"n_classes": sets.n_classes, "num_threads": num_threads}
     if lazy.are_lazy(sets.packed):
         counts = lazy.dask().sum_blocks(_count_shared_sets, {"packed": sets.packed}, 1, {"packed": 1}, **options)

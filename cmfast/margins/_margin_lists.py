@@ -1,5 +1,6 @@
 """Parse lists of margins: pairs of kept axes and targets."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from cmfast._core import validate
@@ -24,7 +25,11 @@ def split_margins(name: str, kept: str, pairs: Any, most: int) -> tuple[Kept, li
     wanted = f"a list of pairs ({kept}, target)"
     if not isinstance(pairs, list | tuple) or not pairs:
         nothing = isinstance(pairs, list | tuple)  # comparing a table with [] would compare its cells
-        validate.refuse(name, wanted, "none" if nothing else type(pairs).__name__, TypeError)
+        given = "none" if nothing else type(pairs).__name__
+        if isinstance(pairs, Mapping) and pairs:
+            of_axes = all(isinstance(key, int | tuple) for key in pairs)
+            given += f"; pass list({name}.items())" if of_axes else "; ipf_cells(values, table, margins) takes names"
+        validate.refuse(name, wanted, given, TypeError)
     axes, targets = [], []
     for k, pair in enumerate(pairs):
         if not isinstance(pair, list | tuple) or len(pair) != 2:

@@ -32,6 +32,15 @@ NAMES_OF_PRIORS = ("unit", "perks", *PRIORS)
 OFS = ("metrics", *get_args(CellsOf))
 SCHEMES = {"multinomial": "multinomial", "rows": "row_multinomial", "dirichlet": "dirichlet"}
 FAILED = "matrices without intervals"
+_OF_SHARES = "'wilson' is the interval of a share of samples here"
+ELSEWHERE = {
+    "bootstrap": "'bca', the default, 'percentile' and 'basic' are bootstrap methods",
+    "bayes": "it is called 'posterior'",
+    "bayesian": "it is called 'posterior'",
+    "delta": "it is called 'normal'",
+    "wald": "it is called 'normal'",
+    **dict.fromkeys(("clopper-pearson", "clopper_pearson", "exact", "agresti-coull", "beta", "binomial"), _OF_SHARES),
+}
 
 
 @overload
@@ -299,6 +308,9 @@ def interval(
     validate.choice("of", of, OFS)
     if of != "metrics" and names is not None:
         validate.refuse("names", f"left out with of={of!r}", validate.format_value(names))
+    if isinstance(method, str) and method.lower() in ELSEWHERE:
+        known = ", ".join(map(repr, get_args(IntervalMethod)))
+        validate.refuse("method", f"one of {known}", f"{method!r}; {ELSEWHERE[method.lower()]}")
     method = _resolve_method(method, of, scheme, n)
     confidence_level = validate.confidence_level(confidence_level)
     wanted = _plan.resolve_names(names, pos_label=pos_label)

@@ -60,6 +60,10 @@ def _read_labels(
     Of a table, labels and predictions are names of columns. They are removed from the options.
     """
     is_named = not options.keys().isdisjoint(SIDES)
+    first = given[0] if given else None
+    if not is_named and isinstance(first, Mapping) and any(map(_is_array, first.values())):
+        call = f"{caller.name()}(y_true, predictions, names)"
+        validate.refuse("y_true", f"the true labels, as in {call}", f"a dict of {len(first)}", TypeError)
     if not is_named and (len(given) < 2 or isinstance(given[0], Mapping) or _are_names(given[1])):
         if given and frames.is_table(given[0]):
             call = f"{caller.name()}(table, names, y_true='label', y_pred=['new', 'old', 'third'])"
@@ -84,6 +88,11 @@ def _read_labels(
     else:
         y_true, predictions, *names = given
     return table, y_true, _name_predictions(predictions), tuple(names)
+
+
+def _is_array(value: Any) -> bool:
+    """Whether a value is an array or list of labels."""
+    return hasattr(value, "__len__") and not isinstance(value, str | bytes | dict | PairedCounts)
 
 
 def _are_names(value: Any) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import cmfast
-from cmfast import agreement, display, metrics, uncertainty
+from cmfast import agreement, conformal, display, metrics, uncertainty
 
 pd = pytest.importorskip("pandas")
 
@@ -221,10 +221,47 @@ def make_page():
 
 READ_BACK = pd.read_csv(io.StringIO(ABC.to_csv()))
 ORDER = pd.CategoricalDtype(["low", "mid", "high"], ordered=True)
+ROWS = np.full((5, 4), 0.25)
 GRADES = pd.DataFrame({"a": ["low", "mid", "high", "mid"] * 9, "b": ["low", "high", "high", "mid"] * 9})
 ONE_HOT = np.eye(3)[Y]
 COUNTS = cmfast.ConfusionCounts.from_labels(TEXT, TEXT)
 ELSEWHERE = {
+    "compute of a table": (
+        lambda: cmfast.metrics.compute(GRADES, "accuracy", y_true="a", y_pred="b"),
+        r"no option 'y_true'; from labels, metrics\.from_labels computes it: from_labels\(table, names, y_true=",
+    ),
+    "a level in percent": (
+        lambda: uncertainty.interval(M, "accuracy", confidence_level=95),
+        "confidence_level must be between 0 and 1, got 95; for 95 % pass 0.95$",
+    ),
+    "interval by bootstrap": (
+        lambda: uncertainty.interval(M, "accuracy", method="bootstrap"),
+        "got 'bootstrap'; 'bca', the default, 'percentile' and 'basic' are bootstrap methods",
+    ),
+    "interval by Clopper": (
+        lambda: uncertainty.interval(M, "accuracy", method="exact"),
+        "'wilson' is the interval of a",
+    ),
+    "scores by APS": (lambda: conformal.scores(ROWS, method="APS"), "got 'APS'; did you mean 'aps'"),
+    "scores by THR": (lambda: conformal.scores(ROWS, method="THR"), "got 'THR'; it is called 'lac'$"),
+    "conformal.coverage": (lambda: conformal.coverage, r"prediction_sets\(P, q\)\.coverage\(y\) is the share"),
+    "ccm of probabilities": (
+        lambda: conformal.ccm(ROWS),
+        r"sets must be PredictionSets, as prediction_sets\(P, threshold\(scores\(P, y\), alpha\)\) returns, got",
+    ),
+    "counts.tp": (lambda: COUNTS.tp, r"metrics\.one_vs_rest\(counts\) has a table of 2 x 2 for each class"),
+    "ipf_nd by a dict": (
+        lambda: cmfast.ipf_nd(np.ones((2, 3)), {0: [3.0, 3.0]}),
+        r"margins must be a list of pairs \(axes, target\), got dict; pass list\(margins\.items\(\)\)$",
+    ),
+    "ipf_nd by names": (
+        lambda: cmfast.ipf_nd(np.ones((2, 3)), {"sex": [3.0, 3.0]}),
+        r"got dict; ipf_cells\(values, table, margins\) takes names$",
+    ),
+    "compare_many without labels": (
+        lambda: uncertainty.compare_many({"a": P, "b": P}, "f1"),
+        r"y_true must be the true labels, as in uncertainty\.compare_many\(y_true, predictions, names\), got a dict",
+    ),
     "importance_weights by normalize": (
         lambda: cmfast.importance_weights(M, normalize="row"),
         "there is no option 'normalize'; it is called method=",
@@ -459,3 +496,15 @@ def test_counts_are_still_what_other_libraries_look_for():
     assert not hasattr(cmfast.ConfusionCounts, "__array_interface__")
     assert copy.deepcopy(COUNTS) == pickle.loads(pickle.dumps(COUNTS)) == COUNTS
     assert np.asarray(COUNTS).tolist() == COUNTS.matrix.tolist()
+
+
+def test_probabilities_in_place_of_scores_are_warned_of():
+    s = conformal.scores(ROWS, [0, 1, 2, 3, 0])
+    with pytest.warns(
+        cmfast.DiagnosticWarning, match=r"all 5 rows of new_scores add up to 1, .*; conformal\.scores\(P\)"
+    ):
+        conformal.p_values(s, ROWS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        conformal.p_values(s, conformal.scores(ROWS))
+        conformal.p_values(s, np.full((5, 2), 0.5))  # scores of "lac" of two classes add up to 1

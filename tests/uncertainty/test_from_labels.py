@@ -448,7 +448,7 @@ def test_unnamed_models_are_numbered():
         ),
         (
             lambda: uncertainty.compare_many(pd.DataFrame(TABLE_OF_MODELS), "mcc"),
-            r"a table needs y_true= and y_pred=, the names of its columns, as in uncertainty.compare_many\(table",
+            r"a table needs y_true= and y_pred=, the names of its columns, as in uncertainty.compare_many\(",
         ),
         (
             lambda: uncertainty.compare_many(pd.DataFrame(TABLE_OF_MODELS), "mcc", y_true="y"),
