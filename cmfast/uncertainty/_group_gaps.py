@@ -209,6 +209,7 @@ class GroupPairs(NamedTuple):
         first, second = self.values
         difference = first - second
         low, high = np.zeros(difference.shape), np.full(difference.shape, np.pi / 2.0)
+        one = other = low
         for _ in range(_group_statistics.N_HALVINGS):
             angle = 0.5 * (low + high)
             one = ends[0].find_z(first - difference * np.sin(angle))
