@@ -360,15 +360,6 @@ def compare_groups(
 ) -> GroupComparisonsByMetric: ...
 @overload
 def compare_groups(
-    *,
-    y_true: Array,
-    y_score: Array,
-    groups: Any,
-    names: AreaName,
-    **options: Any,
-) -> GroupComparison: ...
-@overload
-def compare_groups(
     table: Any, /, names: MetricName | Fairness, *, y_true: str, y_pred: str, groups: Any, **options: Any
 ) -> GroupComparison: ...
 @overload
