@@ -19,9 +19,8 @@ from cmfast.uncertainty import _area_influences, _caveats
 from cmfast.uncertainty._area_influences import AreaOptions, Scored
 from cmfast.uncertainty._areas import AREA, AVERAGE_PRECISION, AVERAGES
 from cmfast.uncertainty._group_gaps import GroupEnds
+from cmfast.uncertainty._group_units import BLOCK_BYTES
 from cmfast.uncertainty._newcombe import compute_newcombe_ends, compute_newcombe_z, count_class_sizes
-
-BLOCK_BYTES = 2**26  # of the weights of replicates held at a time
 
 
 class AreasOfGroups(NamedTuple):
