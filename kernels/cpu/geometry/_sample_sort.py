@@ -21,7 +21,7 @@ RUNS = 1 << 7  # places at which points are sampled to choose the buckets
 RUN = 1 << 7  # least consecutive points sampled at a place: cheap to read
 POINTS_PER_BUCKET = 1 << 7  # points sampled, about
 ENTRIES = 16  # bits of the table that maps key prefixes to buckets
-MOST_KEY_BITS = 62  # of a key with the place of its point in the low bits, so that it is not negative
+MOST_KEY_BITS = 62  # of a key and, below it, the index of its point: together they are not negative
 LEAST_PARTITIONED_POINTS = 1 << 17  # with fewer points one sort of everything is faster
 SECONDS_PER_POINT = 2e-8
 
@@ -30,7 +30,7 @@ SECONDS_PER_POINT = 2e-8
 def _partition(keys, weights, table, shift, out, out_weights, ends):
     """Partition `keys` by bucket into `out` (counting sort), and write where each bucket ends.
 
-    `weights`, if not None, go to the same places of `out_weights`.
+    `weights`, if not None, go to `out_weights` in the same order.
     """
     ends[:] = 0
     for i in range(keys.shape[0]):
