@@ -353,8 +353,8 @@ def compare_groups(
 
 
 def _check_number_of_groups(shape: tuple[int, ...], labels: tuple[Any, ...], on_failure: OnFailure) -> None:
-    """Raise ValueError without groups, and warn of a single one, which has no other to differ from."""
-    if not shape[-3]:
+    """Raise ValueError without groups and classes, and warn of a single group, which has no other to differ from."""
+    if not shape[-3] and not shape[-1]:
         validate.refuse("groups", "of at least two groups", "none")
     if shape[-3] == 1 and validate.on_failure(on_failure) != "ignore":
         only = f"groups has one group, {validate.format_value(labels[0])}"
