@@ -130,7 +130,7 @@ def compute(
     Raises
     ------
     TypeError, ValueError
-        Ratings that are neither numbers nor text, or of a single rater; unknown names or weights; weights that need
+        Ratings that are neither numbers nor text; unknown names or weights; weights that need
         numbers, or `categories`; a table that does not fit these.
     OverflowError
         More than 8,192 categories with weights other than "nominal", "interval", and "ordinal" alpha.
@@ -142,7 +142,7 @@ def compute(
     DiagnosticWarning
         Fewer than eight items carry the variance of a coefficient, by Kish's effective number, so that its interval is
         too narrow; or its standard error is 0. More than ten times as many raters as items, which may be transposed.
-        No item of the whole call has two ratings.
+        There is a single rater, or no item of the whole call has two ratings.
 
     Notes
     -----
@@ -179,7 +179,8 @@ def compute(
     num_threads = validate.num_threads(num_threads)
     table = _check_weights(weights)
     given = adopt_ratings(ratings, categories, missing)
-    _refuse_one_rater(given.values)
+    if validate.on_failure(on_failure) != "ignore":
+        _warn_of_one_rater(given.values)
     if validate.on_failure(on_failure) != "ignore" and given.labels is None:
         warn_of_counts(given.values)
     if categories is None:
@@ -335,12 +336,12 @@ def from_counts(
     return _make_results(names, wanted, found, status, on_failure)
 
 
-def _refuse_one_rater(ratings: Any) -> None:
-    """Raise ValueError for ratings of one rater, or none: there is nobody to agree with."""
+def _warn_of_one_rater(ratings: Any) -> None:
+    """Warn of ratings of one rater, or none: there is nobody to agree with."""
     shape = dispatch.shape_of(ratings)
     if shape[-1] < 2:
-        cure = "; the ratings of two raters are two columns: np.column_stack([a, b])" if shape[-1] else ""
-        validate.refuse("ratings", "of at least two raters, one per column", f"shape {shape}{cure}")
+        cure = "the ratings of two raters are two columns: np.column_stack([a, b])"
+        failures.warn_diagnostic(f"ratings of shape {shape} have fewer than two raters, one per column; {cure}")
 
 
 def _check_options(names: Any, method: Any, level: Any, undefined: Any, on_failure: Any) -> tuple[list[str], float]:

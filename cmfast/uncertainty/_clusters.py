@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import dispatch, validate
+from cmfast._core import dispatch, failures, validate
 from cmfast._core.adapters import adapter
 from cmfast.metrics import _plan
 from cmfast.uncertainty._invalid_counts import report_invalid
@@ -39,7 +39,7 @@ def parse_cluster_axis(M: Any, clustered: Any, strata: Any, n: int | None) -> Cl
         what = "of shape (..., k, C, C) with clusters=True or strata, or labels y_true, y_pred"
         validate.refuse("M", what, f"shape {shape}")
     if strata is None:
-        return _refuse_lonely_clusters(ClusterAxis(np.zeros(shape[-3], np.int64), True))
+        return ClusterAxis(np.zeros(shape[-3], np.int64), True)
     names = adapter(strata).to_host(strata)
     is_whole = names.dtype.kind == "f" and bool((np.isfinite(names) & (names == np.rint(names))).all())
     if not (names.dtype.kind in STRATUM_KINDS or is_whole) or names.shape != shape[-3:-2]:
@@ -47,20 +47,15 @@ def parse_cluster_axis(M: Any, clustered: Any, strata: Any, n: int | None) -> Cl
     if n is not None:
         validate.refuse("n", "None with strata", n)
     codes = np.unique(names, return_inverse=True)[1].reshape(-1).astype(np.int64)
-    return _refuse_lonely_clusters(ClusterAxis(codes, bool(clustered)))
+    return ClusterAxis(codes, bool(clustered))
 
 
-def _refuse_lonely_clusters(parts: ClusterAxis) -> ClusterAxis:
-    """Return the cluster axis; raise ValueError if every stratum has one cluster, so that nothing varies."""
+def warn_of_lonely_clusters(parts: ClusterAxis) -> None:
+    """Warn if every stratum has one cluster, so that nothing varies."""
     n = len(parts.strata)
     if parts.clustered and n and count_effective_clusters(parts, None) == 1:
-        where = "in some stratum" if n > 1 else "in all"
-        validate.refuse(
-            "clusters",
-            f"at least two {where}, as variances are those among clusters",
-            "one in each" if n > 1 else "one",
-        )
-    return parts
+        which = "one cluster in each stratum" if n > 1 else "one cluster"
+        failures.warn_diagnostic(f"clusters has {which}, so nothing varies: there are no standard errors and intervals")
 
 
 def count_effective_clusters(parts: ClusterAxis, n: int | None) -> int:

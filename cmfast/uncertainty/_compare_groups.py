@@ -263,7 +263,7 @@ def _compare_area(name: str, given: tuple[Any, ...], options: _AreaOptions) -> G
     adopted = _group_areas.adopt(name, (y_true, y_score, groups), chosen)
     labels = adopted.labels
     to_all = isinstance(reference, str) and reference == OVERALL and OVERALL not in labels
-    _check_number_of_groups(len(labels), labels, "ignore" if to_all else on_failure)
+    _check_number_of_groups(len(labels), 0, labels, "ignore" if to_all else on_failure)
     place = None if to_all else _find_reference(reference, labels)
     drawn = n_resamples if method == "bootstrap" else None
     found = _group_areas.measure(name, adopted, drawn, seed, on_failure=on_failure, method=method)
@@ -574,7 +574,7 @@ def compare_groups(
         validate.refuse("names", f"metrics of {C} classes, as fairness needs two", repr(fair))
     labels = axes.get("group", tuple(range(shape[-3])))
     to_all = isinstance(reference, str) and reference == OVERALL and OVERALL not in labels
-    _check_number_of_groups(shape[-3], labels, "ignore" if to_all else on_failure)
+    _check_number_of_groups(shape[-3], C, labels, "ignore" if to_all else on_failure)
     place = None if to_all else _find_reference(reference, labels)
     request = _GroupRequest(
         "", confidence_level, n_resamples, seed, undefined, positive, on_failure, num_threads, to_all, units
@@ -596,9 +596,9 @@ def compare_groups(
     return GroupComparisonsByMetric({name: found[name] for name in wanted})
 
 
-def _check_number_of_groups(number: int, labels: tuple[Any, ...], on_failure: OnFailure) -> None:
-    """Raise ValueError without groups, and warn of a single one, which has no other to differ from."""
-    if not number:
+def _check_number_of_groups(number: int, C: int, labels: tuple[Any, ...], on_failure: OnFailure) -> None:
+    """Raise ValueError without groups and classes, and warn of a single group, which has no other to differ from."""
+    if not number and not C:
         validate.refuse("groups", "of at least two groups", "none")
     if number == 1 and validate.on_failure(on_failure) != "ignore":
         only = f"groups has one group, {validate.format_value(labels[0])}"

@@ -184,7 +184,7 @@ def interval(
     ------
     TypeError, ValueError
         `M` is not square or not real; an unknown name; "wilson" for a metric that is not a share of samples; "bca" or
-        "wilson" or "normal" with "dirichlet"; a single cluster; a cluster in two strata.
+        "wilson" or "normal" with "dirichlet"; a cluster in two strata.
 
     Warns
     -----
@@ -363,6 +363,8 @@ def _compute_intervals(
     C, _ = validate.matrices(square=True, M=M)
     mass = _resolve_prior(prior, C)
     axis = _parse_cluster_axis(M, clustered, strata, options["n"], method, scheme)
+    if axis is not None and validate.on_failure(options["on_failure"]) != "ignore":
+        _clusters.warn_of_lonely_clusters(axis)
     given: dict[str, Any] = {**draws, "numbers": numbers}
     if axis is not None and numbers is None:  # warn once, not for each chunk
         _warn_of_few_clusters(axis, options["n"], options["on_failure"])

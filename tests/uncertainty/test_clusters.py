@@ -204,14 +204,15 @@ def test_cells_of_any_number_of_threads_are_the_same():
     )
 
 
+@pytest.mark.filterwarnings("ignore:.*fewer than 12 clusters")
 @pytest.mark.parametrize("function", [uncertainty.interval, uncertainty.standard_error])
-def test_one_cluster_is_refused(function):
+def test_one_cluster_is_warned_of(function):
     y, guess = np.arange(20) % 3, np.arange(20) % 2
-    text = "clusters must be at least two in all, as variances are those among clusters, got one$"
-    with pytest.raises(ValueError, match=text):
+    text = "clusters has one cluster, so nothing varies: there are no standard errors and intervals$"
+    with pytest.warns(cmfast.DiagnosticWarning, match=text):
         function(y, guess, "accuracy", clusters=["a"] * 20)
     M = np.ones((2, 3, 3), int)
-    with pytest.raises(ValueError, match=text):
+    with pytest.warns(cmfast.DiagnosticWarning, match=text):
         function(M[:1], "accuracy", clusters=True)
-    with pytest.raises(ValueError, match=r"clusters must be at least two in some stratum, .* got one in each$"):
+    with pytest.warns(cmfast.DiagnosticWarning, match="clusters has one cluster in each stratum, so nothing varies"):
         function(M, "accuracy", clusters=True, strata=["a", "b"])

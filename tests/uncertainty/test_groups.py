@@ -600,8 +600,7 @@ def test_one_group_has_no_other_to_differ_from():
     with pytest.warns(cmfast.DiagnosticWarning, match="one group, 0, which has no other"):
         uncertainty.compare_groups(np.stack([M, M]), "accuracy")
     uncertainty.compare_groups(M, "accuracy", on_failure="ignore")
-    for none in ([[], [], []], [np.zeros((0, 2, 2), int)]):
-        with pytest.raises(
-            ValueError, match=r"^uncertainty.compare_groups: groups must be of at least two groups, got none"
-        ):
-            uncertainty.compare_groups(*none, "accuracy")
+    with pytest.raises(
+        ValueError, match=r"^uncertainty.compare_groups: groups must be of at least two groups, got none"
+    ):
+        uncertainty.compare_groups([], [], [], "accuracy")
