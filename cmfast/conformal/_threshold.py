@@ -109,6 +109,9 @@ def threshold(
     y: ArrayLike | None = ...,
     n_classes: int | None = ...,
     groups: Any = ...,
+    n_groups: int | None = ...,
+    sample_weight: ArrayLike | None = ...,
+    new_weight: ArrayLike | None = ...,
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> Any: ...

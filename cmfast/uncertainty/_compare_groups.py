@@ -333,14 +333,7 @@ def compare_groups(
     num_threads: int | None = ...,
 ) -> GroupComparisonsByMetric: ...
 @overload
-def compare_groups(
-    *,
-    y_true: Array,
-    y_score: Array,
-    groups: Any,
-    names: AreaName,
-    **options: Any,
-) -> GroupComparison: ...
+def compare_groups(y_true: Array, y_score: Array, groups: Any, names: AreaName, **options: Any) -> GroupComparison: ...
 @overload
 def compare_groups(
     y_true: Array, y_pred: Array, groups: Any, names: MetricName | Fairness | AreaName | MultilabelName, **options: Any

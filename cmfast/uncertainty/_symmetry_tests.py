@@ -209,7 +209,8 @@ def _find_largest_biases(S: np.ndarray, exponent: Any) -> _LargestDifferences:
     """Return the classes of one table with the largest differences of row sum and column sum."""
     rows, cols = S.sum(1), S.sum(0)
     order = np.argsort(-np.abs(rows - cols), kind="stable")[: plotting.MOST_BARS]
-    counts, others = (np.ldexp(sums[order], exponent).tolist() for sums in (rows, cols))
+    with np.errstate(over="ignore"):
+        counts, others = (np.ldexp(sums[order], exponent).tolist() for sums in (rows, cols))
     return _LargestDifferences([(k,) for k in order.tolist()], counts, others)
 
 

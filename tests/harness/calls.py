@@ -90,10 +90,19 @@ def _quartiles(X: Any) -> Any:
     return dispatch.call("column_quartiles", *dispatch.adopt(X=X))
 
 
-def _interval(*args: Any, **options: Any) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", cmfast.DiagnosticWarning)  # of few samples, of few clusters
-        return cmfast.uncertainty.interval(*args, **options)
+def _without_doubts(function: Any) -> Any:
+    """Return the function without its warnings of results that may mislead."""
+
+    def call(*args: Any, **options: Any) -> Any:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", cmfast.DiagnosticWarning)
+            return function(*args, **options)
+
+    return call
+
+
+_interval = _without_doubts(cmfast.uncertainty.interval)  # of few samples, of few clusters
+_standard_error = _without_doubts(cmfast.uncertainty.standard_error)  # of one cluster
 
 
 def _cell_intervals(R: Any, estimate: Any, acceleration: Any = None, **options: Any) -> Any:
@@ -119,7 +128,7 @@ def _cluster_replicates(
 
 
 def _cluster_cell_errors(M: Any, *, of: Any, clusters: Any = False, strata: Any = None, n: Any = None) -> Any:
-    errors = cmfast.uncertainty.standard_error(M, of=of, clusters=clusters, strata=strata, n=n)
+    errors = _standard_error(M, of=of, clusters=clusters, strata=strata, n=n)
     (M,) = dispatch.adopt(M=M)
     exact = {"tol": 1e-13} if of == "bi" else {}
     whole = adapter(M).evaluate(lambda M: M.sum(-3), M)
@@ -256,7 +265,7 @@ def _paired_errors(y: Any, a: Any, b: Any, *, names: Any, **options: Any) -> Any
 ENTRIES: dict[str, Any] = {
     "cell_errors": _cell_errors,
     "cluster_cell_errors": _cluster_cell_errors,
-    "cluster_errors": cmfast.uncertainty.standard_error,
+    "cluster_errors": _standard_error,
     "cluster_intervals": _interval,
     "cluster_replicates": _cluster_replicates,
     "confusion_fractions": cmfast.metrics.confusion_fractions,
@@ -300,7 +309,7 @@ ENTRIES: dict[str, Any] = {
     "weighted_threshold": cmfast.conformal.threshold,
     "p_values": cmfast.conformal.p_values,
     "score_histogram": cmfast.conformal.score_histogram,
-    "prediction_sets": cmfast.conformal.prediction_sets,
+    "prediction_sets": _without_doubts(cmfast.conformal.prediction_sets),  # of as many rows as classes
     "set_coverage": _covered,
     "ccm": lambda P, q, **options: cmfast.conformal.ccm(_sets(P, q, **options)),
     "coverage_confusion": lambda P, q, y, **o: cmfast.conformal.coverage_confusion(_sets(P, q, **o), y),
