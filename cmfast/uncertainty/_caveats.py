@@ -140,11 +140,13 @@ def warn_of_few_clusters(clusters: Any, *, p_values: bool = False, parts: str = 
     `p_values` says whether p-values come from the intervals too; the message calls the groups `parts`.
     """
     number = np.asarray(clusters)
-    few = (number > 0) & (number < FEW_CLUSTERS)
+    alone, few = number == 1, (number > 1) & (number < FEW_CLUSTERS)
+    what = "intervals and p-values" if p_values else "intervals"
+    one, several = (f" in {np.count_nonzero(x)} of {x.size} {parts}" if number.ndim else "" for x in (alone, few))
+    if alone.any():
+        failures.warn_diagnostic(f"clusters has one cluster{one}, so nothing varies: {what} mean nothing")
     if few.any():
-        where = f" in {np.count_nonzero(few)} of {few.size} {parts}" if number.ndim else ""
-        what = "intervals and p-values" if p_values else "intervals"
-        text = f"fewer than {FEW_CLUSTERS} clusters{where}: {what} are overconfident"
+        text = f"fewer than {FEW_CLUSTERS} clusters{several}: {what} are overconfident"
         failures.warn_diagnostic(f"{text}; only more clusters help, not more samples per cluster")
 
 

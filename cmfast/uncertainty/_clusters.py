@@ -50,12 +50,19 @@ def parse_cluster_axis(M: Any, clustered: Any, strata: Any, n: int | None) -> Cl
     return ClusterAxis(codes, bool(clustered))
 
 
-def warn_of_lonely_clusters(parts: ClusterAxis) -> None:
-    """Warn if every stratum has one cluster, so that nothing varies."""
-    n = len(parts.strata)
-    if parts.clustered and n and count_effective_clusters(parts, None) == 1:
-        which = "one cluster in each stratum" if n > 1 else "one cluster"
-        failures.warn_diagnostic(f"clusters has {which}, so nothing varies: there are no standard errors and intervals")
+def warn_of_lonely_clusters(parts: ClusterAxis) -> bool:
+    """Warn of strata that have one cluster, so that nothing varies there; return whether that is so in all."""
+    sizes = np.bincount(parts.strata) if parts.clustered else np.zeros(0, np.int64)
+    lonely, n = np.count_nonzero(sizes == 1), np.count_nonzero(sizes)
+    if lonely:
+        which = "one cluster" + (f" in {lonely} of {n} strata" if n > 1 else "")
+        part = " there" if lonely < n else ""
+        cure = "; join these strata with others" if n > 1 else ""
+        failures.warn_diagnostic(
+            f"clusters has {which}, so nothing varies{part}: standard errors and intervals are undefined or too "
+            f"small{cure}"
+        )
+    return 0 < lonely == n
 
 
 def count_effective_clusters(parts: ClusterAxis, n: int | None) -> int:

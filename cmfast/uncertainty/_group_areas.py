@@ -55,7 +55,7 @@ class AreasOfGroups(NamedTuple):
         """Return the intervals by "logit" or "newcombe" of all groups."""
         if method == "newcombe":
             return GroupEnds(self._find_newcombe_ends, self._find_newcombe_z)
-        return GroupEnds(self._find_logit_ends, self._find_logit_z)
+        return GroupEnds(self._find_logit_ends, self._find_logit_z, fails_without_error=True)
 
     def _find_newcombe_ends(self, groups: Any, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return both ends of Newcombe's intervals of some groups, `z` standard errors wide on each side."""

@@ -29,10 +29,14 @@ class GroupEnds(NamedTuple):
         Returns both ends, shape (N, E, K, P), given the width of each side in standard errors.
     find_z : callable
         Returns the width at which an interval has an end, the inverse of `find_ends`; infinite where none has.
+    fails_without_error : bool
+        Whether an interval with a standard error of 0 has no width, and others never reach its value, so that such
+        pairs need symmetric intervals.
     """
 
     find_ends: Callable[..., tuple[np.ndarray, np.ndarray]]
     find_z: Callable[..., np.ndarray]
+    fails_without_error: bool = False
 
 
 class GroupValues(NamedTuple):
@@ -167,9 +171,11 @@ class GroupPairs(NamedTuple):
     ends: tuple[GroupEnds, GroupEnds] | None = None
 
     @property
-    def is_normal(self) -> bool:
-        """Whether intervals are symmetric, by the standard errors alone."""
-        return self.sizes is None and self.ends is None
+    def are_normal(self) -> np.ndarray:
+        """Which pairs have intervals by the standard errors alone."""
+        if self.ends is None:
+            return np.asarray(self.sizes is None)
+        return self.ends[0].fails_without_error & ((self.errors[0] == 0.0) | (self.errors[1] == 0.0))
 
     def compute_difference_ends(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the intervals of the differences that are `z` standard errors wide on each side."""
@@ -177,21 +183,25 @@ class GroupPairs(NamedTuple):
 
     def compute_ratio_ends(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the intervals of the ratios; NaN for metrics below 0."""
-        if self.is_normal:
-            low, high = _group_statistics.compute_log_ratio_ends(*self.values, self.errors, z)
-        else:
-            low, high = _group_statistics.compute_ratio_ends(*self._find_ends(z))
+        normal = self.are_normal
+        by_errors = _group_statistics.compute_log_ratio_ends(*self.values, self.errors, z)
+        low, high = by_errors if normal.all() else _group_statistics.compute_ratio_ends(*self._find_ends(z))
+        low, high = np.where(normal, by_errors[0], low), np.where(normal, by_errors[1], high)
         return np.where(self.has_ratio, low, np.nan), np.where(self.has_ratio, high, np.nan)
 
     def compute_roots(self) -> np.ndarray:
         """Return the z at which the interval of each difference touches 0; NaN if intervals have no width."""
         first, second = self.values
         difference = first - second
-        if self.is_normal:
+        normal = self.are_normal
+        if normal.any() or self.ends is not None:
             error = np.hypot(*self.errors)
-            return np.where(error > 0.0, np.abs(difference) / error, np.where(difference == 0.0, 0.0, np.nan))
-        if self.ends is not None:
-            return self._find_common_roots(self.ends)
+            root = np.where(error > 0.0, np.abs(difference) / error, np.where(difference == 0.0, 0.0, np.nan))
+            return (
+                root
+                if normal.all() or self.ends is None
+                else np.where(normal, root, self._find_common_roots(self.ends))
+            )
         low, high = np.zeros(difference.shape), np.full(difference.shape, _group_statistics.LARGEST_Z)
         for _ in range(_group_statistics.N_HALVINGS):
             middle = 0.5 * (low + high)
@@ -220,13 +230,13 @@ class GroupPairs(NamedTuple):
 
     def _find_ends(self, z: np.ndarray) -> tuple[Ends, Ends]:
         """Return the values of both groups with the ends of their intervals."""
-        ends = []
+        ends, normal = [], self.are_normal
         for k, value in enumerate(self.values):
+            low, high = value - z * self.errors[k], value + z * self.errors[k]
             if self.ends is not None:
-                low, high = self.ends[k].find_ends(z)
-            elif self.sizes is None:
-                low, high = value - z * self.errors[k], value + z * self.errors[k]
-            else:
+                own = self.ends[k].find_ends(z)
+                low, high = np.where(normal, low, own[0]), np.where(normal, high, own[1])
+            elif self.sizes is not None:
                 low, high = _group_statistics.compute_wilson_ends(value, self.sizes[k], z)
             ends.append(Ends(value, low, high))
         return ends[0], ends[1]
@@ -234,7 +244,7 @@ class GroupPairs(NamedTuple):
 
 def select_ends(ends: GroupEnds, groups: np.ndarray) -> GroupEnds:
     """Return the intervals of some groups as functions of the width, or of the end, alone."""
-    return GroupEnds(partial(ends.find_ends, groups), partial(ends.find_z, groups))
+    return ends._replace(find_ends=partial(ends.find_ends, groups), find_z=partial(ends.find_z, groups))
 
 
 def _compute_pairs(

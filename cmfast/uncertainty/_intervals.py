@@ -363,8 +363,6 @@ def _compute_intervals(
     C, _ = validate.matrices(square=True, M=M)
     mass = _resolve_prior(prior, C)
     axis = _parse_cluster_axis(M, clustered, strata, options["n"], method, scheme)
-    if axis is not None and validate.on_failure(options["on_failure"]) != "ignore":
-        _clusters.warn_of_lonely_clusters(axis)
     given: dict[str, Any] = {**draws, "numbers": numbers}
     if axis is not None and numbers is None:  # warn once, not for each chunk
         _warn_of_few_clusters(axis, options["n"], options["on_failure"])
@@ -622,7 +620,9 @@ def _parse_cluster_axis(
 
 def _warn_of_few_clusters(parts: _clusters.ClusterAxis | None, n: int | None, on_failure: str) -> None:
     """Warn if the number of clusters is too small for nominal coverage."""
-    if parts is not None and parts.clustered and on_failure != "ignore":
+    if parts is None or not parts.clustered or on_failure == "ignore":
+        return
+    if not _clusters.warn_of_lonely_clusters(parts):
         warn_of_few_clusters(_clusters.count_effective_clusters(parts, n))
 
 

@@ -92,7 +92,8 @@ def _read_labels(
 
 def _is_array(value: Any) -> bool:
     """Whether a value is an array or list of labels."""
-    return hasattr(value, "__len__") and not isinstance(value, str | bytes | dict | PairedCounts)
+    is_counted = isinstance(value, PairedCounts) or lazy.is_delayed(value)
+    return hasattr(value, "__len__") and not is_counted and not isinstance(value, str | bytes | dict)
 
 
 def _are_names(value: Any) -> bool:

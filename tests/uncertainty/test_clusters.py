@@ -208,11 +208,29 @@ def test_cells_of_any_number_of_threads_are_the_same():
 @pytest.mark.parametrize("function", [uncertainty.interval, uncertainty.standard_error])
 def test_one_cluster_is_warned_of(function):
     y, guess = np.arange(20) % 3, np.arange(20) % 2
-    text = "clusters has one cluster, so nothing varies: there are no standard errors and intervals$"
-    with pytest.warns(cmfast.DiagnosticWarning, match=text):
-        function(y, guess, "accuracy", clusters=["a"] * 20)
-    M = np.ones((2, 3, 3), int)
-    with pytest.warns(cmfast.DiagnosticWarning, match=text):
-        function(M[:1], "accuracy", clusters=True)
-    with pytest.warns(cmfast.DiagnosticWarning, match="clusters has one cluster in each stratum, so nothing varies"):
-        function(M, "accuracy", clusters=True, strata=["a", "b"])
+    M = np.ones((5, 3, 3), int)
+    text = "clusters has one cluster, so nothing varies: standard errors and intervals are undefined or too small$"
+    some = "clusters has one cluster in 1 of 2 strata, so nothing varies there: .*; join these strata with others$"
+    for call, message in (
+        (lambda: function(y, guess, "accuracy", clusters=["a"] * 20), text),
+        (lambda: function(M[:1], "accuracy", clusters=True), text),
+        (lambda: function(M[:2], "accuracy", clusters=True, strata=["a", "b"]), "one cluster in 2 of 2 strata"),
+        (lambda: function(M, "accuracy", clusters=True, strata=list("abbbb")), some),
+    ):
+        with pytest.warns(cmfast.DiagnosticWarning, match=message) as caught:
+            call()
+        texts = [str(one.message) for one in caught]
+        assert sum("nothing varies" in one for one in texts) == 1
+        assert message is some or not any("fewer than 12" in one for one in texts)
+
+
+def test_one_cluster_of_scores_is_warned_of():
+    y, score = np.arange(20) % 2, np.arange(20) % 7 / 7
+    for call in (
+        lambda: uncertainty.interval(y, score, "roc_auc", clusters=["a"] * 20),
+        lambda: uncertainty.auc_covariance(y, [score, 1 - score], clusters=["a"] * 20),
+        lambda: uncertainty.compare(y, score, 1 - score, "roc_auc", clusters=["a"] * 20),
+    ):
+        with pytest.warns(cmfast.DiagnosticWarning, match="clusters has one cluster, so nothing varies") as caught:
+            call()
+        assert not any("overconfident" in str(one.message) for one in caught)

@@ -355,3 +355,29 @@ def test_what_is_refused(case):
 def test_an_unknown_option_is_named():
     with pytest.raises(TypeError, match=r"there is no option 'foo'; the options are y_true, y_score, groups, method"):
         compare(Y, S, G, "roc_auc", foo=1)
+
+
+@pytest.mark.filterwarnings("ignore::cmfast.DiagnosticWarning")
+def test_a_group_that_is_ranked_rightly_is_compared_by_standard_errors():
+    rng = np.random.default_rng(3)
+    y = np.r_[np.ones(8), np.zeros(40), np.ones(50), np.zeros(50), np.ones(30), np.zeros(30)].astype(int)
+    group = np.r_[["a"] * 48, ["b"] * 100, ["c"] * 60]
+    score = rng.normal(size=208) + 2.5 * y
+    score[:8] += 9.0  # those of group a: an interval by logits has no width, and no other reaches its area of 1
+    found, errors = (
+        uncertainty.compare_groups(y, score, group, "average_precision", method=method) for method in (None, "delta")
+    )
+    for name in ("difference", "low", "high", "p_value", "ratio", "ratio_low", "ratio_high"):
+        one, other = (np.asarray(getattr(each, f"pair_{name}")) for each in (found, errors))
+        np.testing.assert_allclose(one[:2], other[:2], rtol=1e-12, atol=1e-15)  # those with group a
+    assert found.pair_p_value[2] != errors.pair_p_value[2]
+    assert (found.pair_p_value > 0.0).all()
+
+
+@pytest.mark.filterwarnings("ignore::cmfast.DiagnosticWarning")
+def test_groups_that_are_all_ranked_rightly_do_not_differ():
+    y, group = np.tile([0, 1], 40), np.repeat(["a", "b"], 40)
+    score = y + np.random.default_rng(0).random(80) / 2
+    found = uncertainty.compare_groups(y, score, group, "average_precision")
+    assert found.verdict() == "no significant difference"
+    assert found.p_value == 1.0
