@@ -39,7 +39,8 @@ def _accept_table_of_models(function: Callable[..., R]) -> Callable[..., R]:
         found = read(*given, **options)
         if not isinstance(found, AucCovariance) or not (is_table or isinstance(models, Mapping)):
             return found
-        return axis_names.name_axes(found, {MODEL: tuple(models)})  # type: ignore[arg-type]  # names of columns
+        named: Any = tuple(models)  # type: ignore[arg-type]  # names of columns
+        return axis_names.name_axes(found, {MODEL: named}, axis_names.get_metric(found))
 
     return wrapper
 
@@ -265,4 +266,5 @@ def _stack_models(scores: Mapping[Any, Any], per_class: bool) -> Any:
 
 def _compute_by_influences(y_true: Array, y_score: Array, name: str, **options: Any) -> AucCovariance[Any]:
     """Return any areas, on the host."""
-    return AucCovariance(*_area_influences.compute_covariance(y_true, y_score, name, **options))
+    found = AucCovariance(*_area_influences.compute_covariance(y_true, y_score, name, **options))
+    return axis_names.name_axes(found, {}, "" if name == AREA else name)

@@ -128,7 +128,7 @@ class AucCovariance(NamedTuple, Generic[ArrayT]):
         """
         found = compute_area_interval(self.auc, self.standard_error, "logit", PLOTTED_LEVEL)
         ax = axis_names.name_axes(found, axis_names.get_axes(self)).plot(ax=ax)
-        ax.set_xlabel("area under the ROC curve, 95 % intervals")
+        ax.set_xlabel(f"{axis_names.get_metric(self) or 'area under the ROC curve'}, 95 % intervals")
         return ax
 
     def _parts(self) -> dict[str, str]:
@@ -139,7 +139,10 @@ class AucCovariance(NamedTuple, Generic[ArrayT]):
         """Return the parts; `name` renders names that users gave."""
         parts = {field: result_repr.format_values(getattr(self, field)) for field in ("auc", "standard_error")}
         models = axis_names.get_axes(self).get("model")
-        named = {} if models is None else {"of": name(validate.format_value(", ".join(map(str, models)), str))}
+        metric = axis_names.get_metric(self)
+        named = {"metric": metric} if metric else {}
+        if models is not None:
+            named["of"] = name(validate.format_value(", ".join(map(str, models)), str))
         return named | parts
 
     def explain(self) -> str:
@@ -147,7 +150,12 @@ class AucCovariance(NamedTuple, Generic[ArrayT]):
         auc = np.asarray(adapter(self.auc).to_host(self.auc))
         if not auc.size or np.isnan(auc).all():
             return "no areas"
-        return f"{auc.shape[-1]:,} models, areas from {np.nanmin(auc):.4g} to {np.nanmax(auc):.4g}"
+        metric, models = axis_names.get_metric(self), axis_names.get_axes(self).get("model", ())
+        text = f"{auc.shape[-1]:,} models, {metric or 'areas'} from {np.nanmin(auc):.4g} to {np.nanmax(auc):.4g}"
+        if auc.ndim != 1 or len(models) != len(auc) or np.isnan(auc).any():
+            return text
+        low, high = (models[int(place)] for place in (auc.argmin(), auc.argmax()))
+        return f"{text}: lowest of {low}, highest of {high}"
 
 
 def warn_of_no_width(error: Any, cure: str = "") -> None:

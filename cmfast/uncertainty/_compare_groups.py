@@ -12,7 +12,7 @@ from cmfast._core import axis_names, dispatch, failures, frames, lazy, table_col
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import AreaName, Array, Ignored, Label, MultilabelName, OnFailure, Undefined
 from cmfast._core.lazy import accept_delayed
-from cmfast._core.usual_options import RENAMED, describe_unknown_option, explain_options
+from cmfast._core.usual_options import RENAMED, describe_unknown_option, describe_value, explain_options
 from cmfast.confusion_counts import ConfusionCounts
 from cmfast.metrics import _evaluate, _plan
 from cmfast.metrics._catalogue import GROUPS, find_form
@@ -111,7 +111,7 @@ def accept_labels_of_groups(function: Callable[..., R]) -> Callable[..., R]:
                 if option not in (*signature(function).parameters, *SIDES_OF_AREAS):
                     validate.fail(describe_unknown_option(option, (*SIDES_OF_AREAS, *_AreaOptions._fields)), TypeError)
                 if option not in ("names", *SIDES_OF_AREAS, *_AreaOptions._fields):
-                    validate.refuse(option, "left out with areas", validate.format_value(value))
+                    validate.refuse(option, "left out with areas", describe_value(value))
             found: R = _compare_areas(given, options)
             return found
         if not options.keys().isdisjoint((*SIDES, "names")):
@@ -187,7 +187,7 @@ def _compare_multilabel(function: Any, given: tuple[Any, ...], options: dict[str
         if name not in (*signature(function).parameters, *SIDES):
             validate.fail(describe_unknown_option(name, (*SIDES, *_MultilabelOptions._fields)), TypeError)
         if name not in _MultilabelOptions._fields:
-            validate.refuse(name, "left out with multilabel=True", validate.format_value(value))
+            validate.refuse(name, "left out with multilabel=True", describe_value(value))
     if lazy.are_lazy(*arrays, options.get("clusters")):
         return lazy.dask().call_delayed(_compare_indicators, arrays, *rest, **options)
     return _compare_indicators(arrays, *rest, **options)
@@ -205,6 +205,7 @@ def _compare_indicators(arrays: tuple[Any, Any, Any], names: Any = None, **given
     settings = _multilabel.make_options(options.undefined, options.num_threads)
     given = _group_multilabel.prepare(arrays, options.clusters, forms, settings)
     to_all = isinstance(reference, str) and reference == OVERALL and OVERALL not in given.groups
+    _check_number_of_groups(len(given.groups), 0, given.groups, "ignore" if to_all else on_failure)
     place = None if to_all else _find_reference(reference, given.groups)
     request = _GroupRequest(
         "bootstrap", level, n_resamples, seed, options.undefined, 1, on_failure, settings["num_threads"], to_all

@@ -43,8 +43,8 @@ def test_both_give_the_same_bits(C, kind):
 def test_scores_of_ranks_have_the_same_bits(rule):
     """For teams of every width; ties, and rows of many equal probabilities."""
     for C in (1, 5, 40, 300):
-        P = np.round(RNG.dirichlet(np.full(C, 0.3), (2, 40)) * 32) / 32
-        y, u = RNG.integers(0, C, (2, 40)), RNG.random((2, 40))
+        P = np.round(RNG.dirichlet(np.full(C, 0.3), (2, 41)) * 32) / 32
+        y, u = RNG.integers(0, C, (2, 41)), RNG.random((2, 41))
         found, want = chain(P, y, u, device.asarray, **rule), chain(P, y, u, np.asarray, **rule)
         assert_same_bits(found, want)
         every = conformal.scores(device.asarray(P), u=device.asarray(u), **rule)

@@ -486,3 +486,16 @@ def test_models_by_name_with_scores_per_class():
 def test_messages_of_models_name_the_columns(call, text):
     with pytest.raises((TypeError, ValueError), match=text):
         call(pd.DataFrame({"y": ILL, "a": NEW}))
+
+
+def test_areas_of_models_know_their_name_and_their_models():
+    rng, y = np.random.default_rng(0), np.tile([0, 1], 30)
+    scores = {"new": y + rng.normal(size=60), "old": y + 3.0 * rng.normal(size=60)}
+    found = uncertainty.auc_covariance(y, scores, name="average_precision")
+    low, high = sorted(found.auc)
+    best = ("new", "old")[int(found.auc.argmax())]
+    assert found.explain().startswith(f"2 models, average_precision from {low:.4g} to {high:.4g}: lowest of ")
+    assert found.explain().endswith(f", highest of {best}")
+    assert repr(found).startswith("<AucCovariance: metric average_precision, of new, old, auc ")
+    assert found.plot().get_xlabel() == "average_precision, 95 % intervals"
+    assert uncertainty.auc_covariance(y, scores).plot().get_xlabel() == "area under the ROC curve, 95 % intervals"
