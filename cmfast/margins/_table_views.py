@@ -56,12 +56,16 @@ class AxisIndexes(NamedTuple):
         return TableNames(tuple(names), tuple(labels), self.margins, coords)
 
 
-def read_names(M: Any, axes: tuple[tuple[int, ...], ...], targets: list[Any]) -> AxisIndexes | None:
-    """Return the indexes that a DataFrame `M`, and Series of targets of one axis, give a table; None without any."""
+def read_names(M: Any, axes: tuple[tuple[int, ...], ...], targets: list[Any], ndim: int = 2) -> AxisIndexes | None:
+    """Return the indexes that a DataFrame `M`, and Series of targets of one axis, give a table; None without any.
+
+    The table has the last `ndim` axes of `M`; if this is one, rows of a DataFrame are a batch.
+    """
     pd = find_loaded_module("pandas")
     if pd is None:
         return None
-    indexes: dict[int, Any] = {0: M.index, 1: M.columns} if isinstance(M, pd.DataFrame) else {}
+    of_table = (M.index, M.columns)[-ndim:] if isinstance(M, pd.DataFrame) else ()
+    indexes: dict[int, Any] = dict(enumerate(of_table))
     for of, target in zip(axes, targets, strict=True):
         if len(of) == 1 and isinstance(target, pd.Series) and not _has_names(indexes.get(of[0])):
             indexes[of[0]] = target.index

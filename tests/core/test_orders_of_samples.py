@@ -83,7 +83,8 @@ CALLS = {
     ),
     "groups of areas by a dict": (_compare_groups_by_dict, OF_GROUPS | {"site": SITE}),
     "groups of counts": (
-        lambda y_true, y_pred, groups, **o: uncertainty.compare_groups(y_true, y_pred, groups, "accuracy", **o), COUNTED,
+        lambda y_true, y_pred, groups, **o: uncertainty.compare_groups(y_true, y_pred, groups, "accuracy", **o),
+        COUNTED,
     ),
     "interval of indicators": (_bound_indicators, TAGS | {"clusters": PATIENT}),
     "compare indicators": (

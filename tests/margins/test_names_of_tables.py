@@ -118,3 +118,24 @@ def test_pictures_of_too_many_combinations_are_refused():
     with pytest.raises(ValueError, match=r"axes must be .*25,000,000 combinations, got 6,000 x 6,000"):
         result.plot()
     assert result.plot(axes="a") is not None
+
+
+def test_rows_of_a_frame_that_are_a_batch_do_not_name_the_table():
+    M = pd.DataFrame([[1.0, 1.0, 2.0], [3.0, 1.0, 1.0]], SEX.index, AGE.index)
+    wanted = 20.0 * M.to_numpy() / M.to_numpy().sum(1, keepdims=True)  # one total scales the whole table
+    found = cmfast.ipf_nd(M, [((), 20.0), (0, AGE)])
+    assert found.table == pytest.approx(np.tile(AGE, (2, 1)))
+    for targets in (AGE, AGE.to_numpy()):
+        result = cmfast.ipf_nd(M, [(0, targets)])
+        assert "of 3 by age, a batch of 2, margins 1 by age" in repr(result)
+        frame = result.to_pandas()
+        assert list(frame) == ["batch", "age", "value"]
+        assert frame["age"].tolist() == AGE.index.tolist() * 2
+        np.testing.assert_array_equal(frame["value"], result.table.ravel())
+    total = cmfast.ipf_nd(M, [((), 20.0)], ndim=1)
+    assert total.table == pytest.approx(wanted)
+    assert total.to_pandas()["age"].tolist() == AGE.index.tolist() * 2
+    both = cmfast.ipf_nd(M, [(0, SEX)], ndim=2).to_pandas()
+    assert list(both) == ["sex", "age", "value"]
+    plain = cmfast.ipf_nd(M.set_axis(range(3), axis=1), [(0, AGE.to_numpy())]).to_pandas()
+    assert list(plain) == ["batch", "axis_0", "value"]
