@@ -176,9 +176,7 @@ def check_agreement(**arrays: Any) -> None:
 
     Arrays in a dict are checked one by one. None, and arrays of libraries without axis names, are skipped.
     """
-    every: dict[str, Any] = {}
-    for name, array in arrays.items():
-        every |= {f"{name}[{k!r}]": x for k, x in array.items()} if isinstance(array, Mapping) else {name: array}
+    every = _list_arrays(arrays)
     for one in {adapter(array) for array in every.values()}:
         try:
             doubt = one.check_agreement(every)
@@ -188,15 +186,25 @@ def check_agreement(**arrays: Any) -> None:
             failures.warn_diagnostic(doubt)
 
 
+def _list_arrays(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Return arguments by name, those in a dict one by one."""
+    every: dict[str, Any] = {}
+    for name, array in arrays.items():
+        every |= {f"{name}[{k!r}]": x for k, x in array.items()} if isinstance(array, Mapping) else {name: array}
+    return every
+
+
 def check_row_order(**arrays: Any) -> Any:
     """Raise ValueError if Series and DataFrames of pandas, of one row for each record, have one index in two orders.
 
-    Anything else is skipped: it is matched by position. Returns one of the Series, or None.
+    Those in a dict are checked one by one. Anything else is skipped: it is matched by position. Returns one of the
+    Series, or None.
     """
     pd = find_loaded_module("pandas")
     if pd is None:
         return None
-    columns = {name: x.iloc[:, 0] if isinstance(x, pd.DataFrame) and x.shape[1] else x for name, x in arrays.items()}
+    every = _list_arrays(arrays)
+    columns = {name: x.iloc[:, 0] if isinstance(x, pd.DataFrame) and x.shape[1] else x for name, x in every.items()}
     found = {name: x for name, x in columns.items() if isinstance(x, pd.Series)}
     check_agreement(**found)
     return next(iter(found.values()), None)

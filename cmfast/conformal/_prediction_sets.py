@@ -443,6 +443,7 @@ def prediction_sets(
     if isinstance(q, Mapping):
         if lazy.are_lazy(P, u, groups, *q.values()):
             validate.refuse("q", "an array of thresholds, and groups integers, with Dask arrays", "a dict", TypeError)
+        dispatch.check_row_order(P=P, u=u, groups=groups)
         P = dispatch.adopt_one("P", P)
         q, names = _named_groups.stack_thresholds(q, dispatch.shape_of(P)[:-1], P), tuple(q)
         groups = adapter(P).send(_named_groups.find_groups(groups, names), P)

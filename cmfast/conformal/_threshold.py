@@ -231,6 +231,7 @@ def threshold(
         if are_lazy(s, y):
             cure = "number them, as by names, groups = np.unique(groups, return_inverse=True)"
             validate.refuse("groups", "integers with Dask arrays", f"text; {cure}", TypeError)
+        dispatch.check_row_order(s=s, y=y, groups=groups)
         s = dispatch.adopt_one("s", s)
         groups = adapter(s).send(named.codes, s)
     if are_lazy(s, y, groups):

@@ -174,7 +174,7 @@ def ipf_nd(
         progress=progress,
     )
     arrays, ndim, batch = adopt_tables(M, axes, targets, ndim)
-    named = _table_views.read_names(M, axes, targets)
+    named = _table_views.read_names(M, axes, targets, ndim)
     out = dispatch.call("ipf_nd", *arrays, axes=axes, ndim=ndim, **options)
     problem = _explain_failure.TableProblem(
         "M", arrays[0], None, arrays[1:], axes, ndim, batch, options["importance"], options["smoothing"]

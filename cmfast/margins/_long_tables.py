@@ -139,6 +139,11 @@ def read_margin_table(option: str, margin: Any, others: list[Any], called: Argum
             known = validate.format_value(", ".join(map(str, others)), str)
             validate.refuse(f"index of {option}", f"named by the columns {known} of {called.frame}", f"{wrong[0]!r}")
         return read_totals(tuple(names), margin, others, called, option)
+    if names is not None:
+        wanted = "a DataFrame of pandas or polars, a Table of Arrow, or a Series whose index has a name"
+        example = repr(others[0]) if len(names) == 1 else repr(others[: len(names)])
+        cure = f"name it by its column of {called.frame}, as by {option}.rename_axis({example})"
+        validate.refuse(option, wanted, f"Series whose index has none; {cure}", TypeError)
     frames.library_name(option, margin)
     names = frames.column_names(margin)
     sides, rest = [name for name in names if name in others], [name for name in names if name not in others]

@@ -1,6 +1,6 @@
 """Data frames and pictures of tables of any number of axes, by which results of margins show themselves."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -56,17 +56,51 @@ class AxisIndexes(NamedTuple):
         return TableNames(tuple(names), tuple(labels), self.margins, coords)
 
 
-def read_names(M: Any, axes: tuple[tuple[int, ...], ...], targets: list[Any]) -> AxisIndexes | None:
-    """Return the indexes that a DataFrame `M`, and Series of targets of one axis, give a table; None without any."""
+def read_names(M: Any, axes: tuple[tuple[int, ...], ...], targets: list[Any], ndim: int = 2) -> AxisIndexes | None:
+    """Return the indexes that a DataFrame `M`, and Series of targets of one axis, give a table; None without any.
+
+    The table has the last `ndim` axes of `M`; if this is one, rows of a DataFrame are a batch. Raises ValueError if
+    two of them have other labels, or other orders of labels, on one axis.
+    """
     pd = find_loaded_module("pandas")
     if pd is None:
         return None
-    indexes: dict[int, Any] = {0: M.index, 1: M.columns} if isinstance(M, pd.DataFrame) else {}
+    of_table = (M.index, M.columns)[-ndim:] if isinstance(M, pd.DataFrame) else ()
+    indexes: dict[int, Any] = dict(enumerate(of_table))
+    _check_labels(indexes, axes, targets)
     for of, target in zip(axes, targets, strict=True):
         if len(of) == 1 and isinstance(target, pd.Series) and not _has_names(indexes.get(of[0])):
             indexes[of[0]] = target.index
     indexes = {axis: index for axis, index in indexes.items() if _has_names(index)}
     return AxisIndexes(indexes, axes) if indexes else None
+
+
+def _check_labels(indexes: Mapping[int, Any], axes: tuple[tuple[int, ...], ...], targets: list[Any]) -> None:
+    """Raise ValueError if Series and DataFrames of targets have other labels than a table, or than one another.
+
+    `indexes` are those of the table by axis. The default index 0..n-1 has no labels; other lengths raise elsewhere.
+    """
+    pd: Any = find_loaded_module("pandas")
+    known = {axis: ("M", index) for axis, index in indexes.items()}
+    for k, (of, target) in enumerate(zip(axes, targets, strict=True)):
+        if not isinstance(target, pd.Series | pd.DataFrame) or target.ndim < len(of):
+            continue
+        for axis, index in zip(of, target.axes[target.ndim - len(of) :], strict=True):
+            name = f"target of margins[{k}]"
+            first, labels = known.setdefault(axis, (name, index))
+            if not _has_labels(labels):
+                known[axis] = (name, index)
+            elif _has_labels(index) and len(index) == len(labels) and list(index) != list(labels):
+                shown = " and ".join(validate.format_value(list(each)) for each in (labels, index))
+                validate.fail(
+                    f"{first} and {name} must have the same labels in one order on axis {axis}, as they are matched by "
+                    f"position, got {shown}; give arrays, by .to_numpy(), if their order is meant"
+                )
+
+
+def _has_labels(index: Any) -> bool:
+    """Whether an index has entries other than 0, 1, ..."""
+    return list(index) != list(range(len(index)))
 
 
 def name_table(result: R, names: TableNames) -> R:
@@ -88,7 +122,7 @@ def name_cells(result: R, named: AxisIndexes | None, coords: Any, sizes: tuple[i
 
 def _has_names(index: Any) -> bool:
     """Whether an index has a name, or entries other than 0, 1, ..."""
-    return index is not None and (index.name is not None or list(index) != list(range(len(index))))
+    return index is not None and (index.name is not None or _has_labels(index))
 
 
 def make_table_frame(table: Any, batch: tuple[int, ...], names: TableNames | None = None) -> Any:

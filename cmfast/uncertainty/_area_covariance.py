@@ -209,6 +209,7 @@ def auc_covariance(
         validate.refuse("name", "the name of an area", f"{name!r}; it is called {called!r}")
     validate.choice("name", name, SCORES)
     if isinstance(y_score, Mapping):
+        dispatch.check_row_order(y_true=y_true, y_score=y_score, sample_weight=sample_weight, clusters=clusters)
         y_score = _stack_models(y_score, name in AVERAGES)
     if name == AREA and max_fpr is None and (clusters is None or clusters is False):
         return _compute_by_delong(

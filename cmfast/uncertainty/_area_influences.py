@@ -271,6 +271,8 @@ def adopt(
     With `models` the scores of all models are rows of one array.
     """
     pos_label, clusters, max_fpr = chosen.pos_label, chosen.clusters, chosen.max_fpr
+    sides = {} if models else given
+    dispatch.check_row_order(y_true=y_true, **sides, sample_weight=chosen.sample_weight, clusters=clusters)
     if max_fpr is not None and name != AREA:
         validate.refuse("max_fpr", f"left out with {name!r}", validate.format_value(max_fpr))
     u = 1.0 if max_fpr is None else validate.number("max_fpr", max_fpr)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import failures, validate, wording
+from cmfast._core import dispatch, failures, validate, wording
 from cmfast._core.annotations import OnFailure
 from cmfast.confusion_counts._groups import number_groups
 from cmfast.kernels.status import OK
@@ -109,6 +109,9 @@ class GroupedScores(NamedTuple):
 def adopt(name: str, sides: tuple[Any, Any, Any], chosen: AreaOptions) -> GroupedScores:
     """Validate labels, scores and groups, `sides`, and weights and clusters, of one sample per position."""
     y_true, y_score, groups = sides
+    dispatch.check_row_order(
+        y_true=y_true, y_score=y_score, groups=groups, sample_weight=chosen.sample_weight, clusters=chosen.clusters
+    )
     given, _ = _area_influences.adopt(name, y_true, {"y_score": y_score}, chosen)
     if given.codes.ndim != 1:
         validate.refuse("y_true", "of shape (n,), the label of each sample", f"shape {given.codes.shape}")

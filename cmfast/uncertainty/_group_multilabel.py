@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import failures, validate
+from cmfast._core import dispatch, failures, validate
 from cmfast._core.annotations import OnFailure
 from cmfast.confusion_counts._groups import number_groups
 from cmfast.uncertainty import _caveats, _multilabel
@@ -64,6 +64,7 @@ def prepare(
 ) -> GroupedIndicators:
     """Validate indicators, `sides` with groups, and clusters; return their resampling units."""
     y_true, y_pred, groups = sides
+    dispatch.check_row_order(y_true=y_true, y_pred=y_pred, groups=groups, clusters=clusters)
     n = len(y_true) if hasattr(y_true, "__len__") else 0
     if not n:
         validate.refuse("y_true", "of at least one sample", "none")

@@ -131,7 +131,7 @@ def count_units(
     for name, x in (("y_true", y_true), ("y_pred", y_pred), ("sample_weight", weight), ("clusters", clusters)):
         if lazy.are_lazy(x):
             validate.refuse(name, "in memory with sample_weight or clusters", type(x).__name__, TypeError)
-    dispatch.check_row_order(y_true=y_true, y_pred=y_pred, sample_weight=weight, clusters=clusters)
+    dispatch.check_row_order(y_true=y_true, y_pred=y_pred, groups=groups, sample_weight=weight, clusters=clusters)
     w = None if weight is None else _read_weights(weight)
     counts = ConfusionCounts.from_labels(y_true, y_pred, sample_weight=weight, groups=groups, ignore_index=ignored)
     truth, guess = (_find_positions(name, y, counts.labels) for name, y in (("y_true", y_true), ("y_pred", y_pred)))

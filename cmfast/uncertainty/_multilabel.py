@@ -196,6 +196,7 @@ def prepare_samples(
     given: dict[str, Array], clusters: Any, forms: list[tuple[str, str]], options: dict[str, Any]
 ) -> tuple[Samples, list[np.ndarray], Any]:
     """Validate indicators; return the resampling units, the indicators on the host, and the first array as given."""
+    dispatch.check_row_order(**given, clusters=clusters)
     home, *_ = adopted = dispatch.adopt(**given)
     validate.integer(**dict(zip(given, adopted, strict=True)))
     shape = validate.same_shape(**dict(zip(given, adopted, strict=True)))

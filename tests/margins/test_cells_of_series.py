@@ -44,8 +44,13 @@ def test_a_margin_over_two_levels():
 
 
 def test_refusals():
-    with pytest.raises(TypeError, match=r"margins\[0\] must be a DataFrame of pandas or polars, .*, got Series"):
+    with pytest.raises(
+        TypeError, match=r"margins\[0\].* got Series .*; name it .*, as by margins\[0\]\.rename_axis\('age'\)"
+    ):
         cmfast.ipf_cells("persons", CELLS, [pd.Series(AGES)])
+    both = pd.Series([5.0, 3.0, 2.0], pd.MultiIndex.from_frame(CELLS[["age", "income"]], names=[None, None]))
+    with pytest.raises(TypeError, match=r"as by margins\[0\]\.rename_axis\(\['age', 'income'\]\)"):
+        cmfast.ipf_cells("persons", CELLS, [both])
     with pytest.raises(
         ValueError, match=r"index of margins\[0\] must be named by the columns age, income of coords, got 'sex'"
     ):

@@ -118,3 +118,63 @@ def test_pictures_of_too_many_combinations_are_refused():
     with pytest.raises(ValueError, match=r"axes must be .*25,000,000 combinations, got 6,000 x 6,000"):
         result.plot()
     assert result.plot(axes="a") is not None
+
+
+def test_rows_of_a_frame_that_are_a_batch_do_not_name_the_table():
+    M = pd.DataFrame([[1.0, 1.0, 2.0], [3.0, 1.0, 1.0]], SEX.index, AGE.index)
+    wanted = 20.0 * M.to_numpy() / M.to_numpy().sum(1, keepdims=True)  # one total scales the whole table
+    found = cmfast.ipf_nd(M, [((), 20.0), (0, AGE)])
+    assert found.table == pytest.approx(np.tile(AGE, (2, 1)))
+    for targets in (AGE, AGE.to_numpy()):
+        result = cmfast.ipf_nd(M, [(0, targets)])
+        assert "of 3 by age, a batch of 2, margins 1 by age" in repr(result)
+        frame = result.to_pandas()
+        assert list(frame) == ["batch", "age", "value"]
+        assert frame["age"].tolist() == AGE.index.tolist() * 2
+        np.testing.assert_array_equal(frame["value"], result.table.ravel())
+    total = cmfast.ipf_nd(M, [((), 20.0)], ndim=1)
+    assert total.table == pytest.approx(wanted)
+    assert total.to_pandas()["age"].tolist() == AGE.index.tolist() * 2
+    both = cmfast.ipf_nd(M, [(0, SEX)], ndim=2).to_pandas()
+    assert list(both) == ["sex", "age", "value"]
+    plain = cmfast.ipf_nd(M.set_axis(range(3), axis=1), [(0, AGE.to_numpy())]).to_pandas()
+    assert list(plain) == ["batch", "axis_0", "value"]
+
+
+M = pd.DataFrame(np.ones((2, 2)), ["a", "b"], ["x", "y"])
+TOTALS = [8.0, 12.0]
+
+
+@pytest.mark.parametrize(
+    ("table", "margins", "pair", "axis", "shown"),
+    [
+        (M, [(0, pd.Series(TOTALS, ["a", "z"]))], ("M", 0), 0, r"\['a', 'b'\] and \['a', 'z'\];"),
+        (M, [(0, TOTALS), (1, pd.Series(TOTALS, ["u", "v"]))], ("M", 1), 1, r"\['x', 'y'\] and \['u', 'v'\];"),
+        (M, [((1, 0), pd.DataFrame(np.ones((2, 2)), ["a", "b"], ["x", "y"]))], ("M", 0), 1, r"\['x', 'y'\] and"),
+        (np.ones((2, 2)), [(0, pd.Series(TOTALS, ["a", "b"])), (0, pd.Series(TOTALS, ["b", "c"]))], (0, 1), 0, ""),
+        (M, [(0, pd.Series([5.0, 5.0], ["a", "b"]))], ("M", 0), 0, r"\['x', 'y'\] and \['a', 'b'\]"),
+    ],
+)
+def test_targets_of_other_labels_are_refused(table, margins, pair, axis, shown):
+    ndim = 1 if pair == ("M", 0) and axis == 0 and "'x'" in shown else 2
+    first, second = (re.escape(f"target of margins[{k}]") if k != "M" else k for k in pair)
+    wanted = f"ipf_nd: {first} and {second} must have the same labels in one order on axis {axis}, .*got .*{shown}"
+    with pytest.raises(ValueError, match=wanted):
+        cmfast.ipf_nd(table, margins, ndim=ndim)
+    arrays = [(of, np.asarray(target)) for of, target in margins]
+    cmfast.ipf_nd(table, arrays, ndim=ndim, on_failure="ignore")
+
+
+def test_targets_of_the_same_labels_or_without_any_are_taken():
+    rows, columns = pd.Series(TOTALS, ["a", "b"]), pd.Series([9.0, 11.0])
+    both = pd.DataFrame([[4.0, 5.0], [4.0, 7.0]], ["x", "y"], ["a", "b"])
+    wanted = cmfast.ipf_nd(M.to_numpy(), [(0, TOTALS), (1, [9.0, 11.0]), ((1, 0), both.to_numpy())]).table
+    for table in (M, M.to_numpy(), pd.DataFrame(M.to_numpy())):
+        for of_rows in (rows, rows.astype(float).set_axis(pd.Categorical(["a", "b"])), rows.reset_index(drop=True)):
+            found = cmfast.ipf_nd(table, [(0, of_rows), (1, columns), ((1, 0), both)])
+            np.testing.assert_array_equal(found.table, wanted)
+    for table in (M, pd.DataFrame(M.to_numpy(), M.index)):
+        with pytest.raises(ValueError, match="one index in two orders; give .*reindex"):
+            cmfast.ipf_nd(table, [(0, rows.iloc[::-1])], ndim=2)
+    with pytest.raises(ValueError, match=r"target of margins\[0\] must be of shape"):
+        cmfast.ipf_nd(M, [(0, pd.Series([1.0, 2.0, 3.0], ["a", "b", "c"]))], ndim=2)
