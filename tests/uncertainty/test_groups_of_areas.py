@@ -339,6 +339,8 @@ REFUSED = {
     "undefined": (lambda: compare(Y, S, G, "roc_auc", undefined="nan"), "undefined must be left out with areas"),
     "ignored": (lambda: compare(Y, S, G, "roc_auc", ignore_index=0), "ignore_index must be left out with areas"),
     "no groups": (lambda: compare(Y, S, "roc_auc"), "groups must be the group of each sample, got 'roc_auc'"),
+    "no name": (lambda: compare(Y, S, G), 'for scores give the name of an area, names="roc_auc"$'),
+    "a metric of counts": (lambda: compare(Y, S, G, "f1"), "float64; .*; for scores give the name of an area, names="),
     "few groups": (lambda: compare(Y, S, G[:9], "roc_auc"), r"groups must be of shape \(60,\)"),
     "batch": (lambda: compare([Y], [S], [G], "roc_auc"), r"y_true must be of shape \(n,\)"),
     "reference": (lambda: compare(Y, S, G, "roc_auc", reference="x"), "reference must be one of the groups"),
