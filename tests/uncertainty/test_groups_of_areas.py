@@ -284,6 +284,9 @@ def test_undefined_and_bad_groups_are_left_out():
         found = uncertainty.compare_groups(y, s, group, "roc_auc")
     assert np.isnan(found.estimate[0])
     np.testing.assert_allclose(found.overall, roc_auc_score(y[group != 0], s[group != 0]))
+    said = r"1 of 3 groups left out \(first: 'north'\): 1 INVALID"
+    with pytest.warns(cmfast.FailureWarning, match=said):
+        uncertainty.compare_groups(y, s, np.array(["north", "south", "west"])[group], "roc_auc")
     for method in ("logit", "delta"):
         parted = [compare([1, 1, 0, 0] * 2, [4, 3, 2, 1] * 2, [0] * 4 + [1] * 4, "roc_auc", method=method)]
         assert parted[0].difference == 0.0

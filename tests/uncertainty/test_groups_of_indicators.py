@@ -125,6 +125,19 @@ def test_all_forms_of_input_give_the_same():
     assert len(compare(y, p, group, n_resamples=20)) > 5
 
 
+def test_the_text_names_the_label():
+    y, p, group = draw()
+    names = ["cat", "dog", "cow", "emu"]
+    found = compare(pd.DataFrame(y, columns=names), pd.DataFrame(p, columns=names), group, "f1", n_resamples=50)
+    least = names[int(np.argmin(found.p_value))]
+    assert found.explain().startswith(f"f1 of class {least}, the smallest p of 4: lowest in ")
+    tables = np.stack([np.stack([np.eye(2) * 9 + 1, np.eye(2) * k + 3]) for k in (9, 4)])  # two batches, two groups
+    said = uncertainty.compare_groups(tables, "mcc", on_failure="ignore").explain()
+    assert said.startswith("mcc of batch element 1, the smallest p of 2: ")
+    said = uncertainty.compare_groups(tables, "recall", on_failure="ignore").explain()
+    assert said.startswith("recall of batch element 1, class ")
+
+
 def test_undefined_labels_and_small_groups():
     y, p, group = draw()
     y[group == 1, 2] = p[group == 1, 2] = 0  # a label that is neither true nor predicted in one group
