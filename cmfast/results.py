@@ -23,7 +23,7 @@ from cmfast.metrics._report import ClassificationReport
 from cmfast.normalizing import TargetEstimate
 from cmfast.scaling import ScalingResult
 from cmfast.uncertainty._areas import AucCovariance
-from cmfast.uncertainty._compare_many import Comparisons
+from cmfast.uncertainty._compare_many import Comparisons, PairwiseComparisonsByMetric
 from cmfast.uncertainty._comparison import Comparison, ComparisonsByMetric
 from cmfast.uncertainty._equivalence import Equivalence
 from cmfast.uncertainty._group_results import GroupComparison, GroupComparisonsByMetric
@@ -80,6 +80,7 @@ __all__ = [
     "Matches",
     "McNemar",
     "Metric",
+    "PairwiseComparisonsByMetric",
     "Posterior",
     "PosteriorsByMetric",
     "PrecisionRecall",

@@ -51,6 +51,7 @@ def report(
     failed: str = "matrices not computed",
     describe: Callable[[tuple[int, ...]], str] | None = None,
     why: Callable[[tuple[int, ...]], str] | None = None,
+    name: Callable[[tuple[int, ...]], str] | None = None,
     limit_is_answer: bool = False,
 ) -> None:
     """Warn or raise, as `on_failure` says, about the elements whose status is not CONVERGED.
@@ -68,6 +69,8 @@ def report(
         Return the text for one index of the batch; used if exactly one element failed.
     why : callable, optional
         Return the cause for one index of the batch; appended to the message for the first failed element.
+    name : callable, optional
+        Return the name of the element at one index of the batch; default: the index.
     limit_is_answer : bool
         LIMIT_ONLY gave a usable result, though not the requested one: it warns even if failures raise.
     """
@@ -76,7 +79,7 @@ def report(
         return
     if isinstance(status, np.generic) and not status:  # fast path: one matrix, no failure
         return
-    later = partial(report, on_failure=on_failure, failed=failed, limit_is_answer=limit_is_answer)
+    later = partial(report, on_failure=on_failure, failed=failed, name=name, limit_is_answer=limit_is_answer)
     if adapter(status).postpone(later, status):
         return
     if not adapter(status).any(status):
@@ -86,7 +89,7 @@ def report(
         on_failure = "warn"
     token = reads_for_message.set(True)
     try:
-        text = format_failures(codes, np.flatnonzero(codes), failed, describe)
+        text = format_failures(codes, np.flatnonzero(codes), failed, describe, name)
         if why is not None:
             text += f"; {why(tuple(int(k) for k in np.unravel_index(np.flatnonzero(codes)[0], codes.shape)))}"
     finally:
@@ -95,7 +98,11 @@ def report(
 
 
 def format_failures(
-    codes: np.ndarray, bad: np.ndarray, failed: str, describe: Callable[[tuple[int, ...]], str] | None
+    codes: np.ndarray,
+    bad: np.ndarray,
+    failed: str,
+    describe: Callable[[tuple[int, ...]], str] | None,
+    name: Callable[[tuple[int, ...]], str] | None = None,
 ) -> str:
     """Return one sentence on the failed elements of a batch, or on the only one."""
     indices = [tuple(int(k) for k in np.unravel_index(i, codes.shape)) for i in bad[:3]]
@@ -106,7 +113,7 @@ def format_failures(
     what = ", ".join(f"{k} {Status(int(code)).name}" for code, k in zip(found, number, strict=True))
     if codes.ndim == 0:
         return f"{failed}: {Status(int(codes)).name}"
-    first = ", ".join(map(_index, indices))
+    first = ", ".join(map(_index if name is None else name, indices))
     return f"{bad.size} of {codes.size} {failed} (first: {first}): {what}"
 
 

@@ -263,6 +263,14 @@ def _find_indicators(labels: Sequence[Any]) -> tuple[int, int] | None:
     return n, columns
 
 
+def hold_indicators(labels: Sequence[Any]) -> bool:
+    """Return whether arrays, or tables, have one shape (n, L) and hold only 0 and 1."""
+    tables = [adapter(y).takes_columns and not isinstance(y, np.ndarray) for y in labels]
+    arrays = _get_2d_arrays([np.asarray(y) if is_table else y for y, is_table in zip(labels, tables, strict=True)])
+    hosts = [adapter(y).to_host(y) for y in arrays]
+    return bool(hosts) and all(bool(((host == 0) | (host == 1)).all()) for host in hosts)
+
+
 def warn_of_matrices(*labels: Any) -> None:
     """Warn if labels are square and as heavy on the diagonal as confusion matrices."""
     if any(len(getattr(y, "shape", ())) != 2 for y in labels):

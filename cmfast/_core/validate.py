@@ -105,17 +105,24 @@ def describe_dtype(array: Any) -> str:
     return f"{text} with {_text_codes.describe_missing(bad.size, np.unravel_index(bad[0], shape_of(array)), 'nan')}"
 
 
+_TAKES_SCORES = '; for scores give the name of an area, names="roc_auc"'
+# By function of labels: what to do with scores.
+_INSTEAD_OF_SCORES = dict.fromkeys(
+    ("uncertainty.interval", "uncertainty.compare", "uncertainty.compare_groups"), _TAKES_SCORES
+) | {"uncertainty.compare_many": "; areas of scores are uncertainty.auc_covariance(y_true, scores)"}
+
+
 def refuse_labels(name: str, array: Any, wanted: str) -> NoReturn:
     """Raise TypeError for an array that cannot hold labels, with advice for floats."""
     text = describe_dtype(array)
     floats = adapter(array).dtype(array).kind == "f" and "missing" not in text
     cure = "whole_floats=True takes whole numbers"
-    if caller.name().startswith(
-        ("display.", "report", "uncertainty.paired_counts")
-    ):  # these have no option whole_floats
+    if caller.name().startswith(("display.", "report", "uncertainty.")):  # these have no option whole_floats
         cure = ".astype(int) makes labels of whole numbers"
     if floats:
         cure = labels_of_probabilities(array) or cure
+        if name != "y_true":
+            cure += _INSTEAD_OF_SCORES.get(caller.name(), "")
     elif "missing" in text:
         cure = "leave these samples out of all arrays, then .astype(int) makes labels"
     refuse(name, wanted, f"{text}; {cure}" if floats or "missing" in text else text, TypeError)

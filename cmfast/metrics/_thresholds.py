@@ -222,12 +222,17 @@ def _refuse_absent(pos_label: object, labels: list[Any]) -> NoReturn:
     )
 
 
-def explain_bad_row(arrays: list[Any], index: tuple[int, ...]) -> str:
-    """Return a text that says why the row of scores at `index` was left out."""
+def explain_bad_row(arrays: list[Any], index: tuple[int, ...], models: tuple[Any, ...] | None = None) -> str:
+    """Return a text that says why the row of scores at `index` was left out; `models` are the names of its rows."""
     score, y, *weight = (adapter(array).entry(array, index) for array in arrays if array is not None)
     if said := describe_bad_label(y, index):
         return said
-    said = bad_values.describe_first("y_score", score, np.isnan(score), index)
+    given = {"y_score": score}
+    if models is not None:
+        given = {f"y_score[{validate.format_value(m)}]": one for m, one in zip(models, score, strict=True)}
+    said = ""
+    for name, one in given.items():
+        said = said or bad_values.describe_first(name, one, np.isnan(one), index)
     for one in weight:
         said = said or bad_values.describe_first("sample_weight", one, ~np.isfinite(one), index)
     return said + table_columns.describe_gaps() if said else bad_values.OVERFLOWING_WEIGHTS

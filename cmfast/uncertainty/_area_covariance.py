@@ -208,8 +208,10 @@ def auc_covariance(
     if called is not None:
         validate.refuse("name", "the name of an area", f"{name!r}; it is called {called!r}")
     validate.choice("name", name, SCORES)
+    models = None
     if isinstance(y_score, Mapping):
         dispatch.check_row_order(y_true=y_true, y_score=y_score, sample_weight=sample_weight, clusters=clusters)
+        models = tuple(y_score)
         y_score = _stack_models(y_score, name in AVERAGES)
     if name == AREA and max_fpr is None and (clusters is None or clusters is False):
         return _compute_by_delong(
@@ -219,6 +221,7 @@ def auc_covariance(
             pos_label=pos_label,
             on_failure=on_failure,
             num_threads=num_threads,
+            models=models,
         )
     options = {
         "sample_weight": sample_weight,
@@ -227,6 +230,7 @@ def auc_covariance(
         "pos_label": pos_label,
         "on_failure": on_failure,
         "num_threads": num_threads,
+        "models": models,
     }
     if lazy.are_lazy(y_true, y_score, sample_weight, clusters):
         found: AucCovariance[Any] = lazy.dask().call_delayed(_compute_by_influences, y_true, y_score, name, **options)
@@ -243,10 +247,11 @@ def _compute_by_delong(
     pos_label: int | str | None,
     on_failure: OnFailure,
     num_threads: int | None,
+    models: tuple[Any, ...] | None,
 ) -> AucCovariance[Any]:
     """Return areas of two classes, by the kernel."""
     arrays = adopt_scores(y_true, y_score, sample_weight, pos_label, on_failure, models=True)
-    return AucCovariance(*compute_areas(arrays, on_failure, validate.num_threads(num_threads)))
+    return AucCovariance(*compute_areas(arrays, on_failure, validate.num_threads(num_threads), models=models))
 
 
 def _stack_models(scores: Mapping[Any, Any], per_class: bool) -> Any:

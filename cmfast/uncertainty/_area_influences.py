@@ -436,12 +436,19 @@ def compute_interval(y_true: Array, y_score: Array, name: str, **options: Any) -
     return Interval(*(_return_home(given.home, part) for part in made))
 
 
-def compute_covariance(y_true: Array, y_score: Array, name: str, **options: Any) -> list[Any]:
-    """Return the areas `name` of K models, their covariances and standard errors; options are :class:`AreaOptions`."""
+def compute_covariance(
+    y_true: Array, y_score: Array, name: str, models: tuple[Any, ...] | None = None, **options: Any
+) -> list[Any]:
+    """Return the areas `name` of K models, their covariances and standard errors.
+
+    `models` are their names, if they have some; options are :class:`AreaOptions`.
+    """
     chosen = AreaOptions(**options)
     validate.num_threads(chosen.num_threads)
     on_failure = validate.on_failure(chosen.on_failure)
     given, u = adopt(name, y_true, {"y_score": y_score}, chosen, models=True)
+    if models is not None:
+        given = given._replace(places=[(f"y_score[{validate.format_value(one)}]", ()) for one in models])
     areas, covariances = compute_all(name, given, u, on_failure)
     if on_failure != "ignore":
         warn_of_samples(given, weighted=chosen.sample_weight is not None)

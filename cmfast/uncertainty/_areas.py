@@ -184,22 +184,27 @@ def compute_area_interval(auc: Any, error: Any, method: str, confidence_level: f
 
 
 def compute_areas(
-    arrays: list[Any], on_failure: OnFailure, num_threads: int | None, method: AreaMethod | None = None
+    arrays: list[Any],
+    on_failure: OnFailure,
+    num_threads: int | None,
+    method: AreaMethod | None = None,
+    models: tuple[Any, ...] | None = None,
 ) -> list[Any]:
     """Return areas, covariances and standard errors of adopted scores (..., K, n), labels and weights.
 
-    `method` is that of an interval, if one follows: the warning of uneven weights depends on it.
+    `method` is that of an interval, if one follows: the warning of uneven weights depends on it. `models` are the names
+    of the models, if these have some.
     """
     found: list[Any]
     *found, status = dispatch.call("auc_covariance", *arrays, num_threads=num_threads)
-    failures.report(status, on_failure, failed=FAILED, why=partial(_explain_bad_element, arrays))
+    failures.report(status, on_failure, failed=FAILED, why=partial(_explain_bad_element, arrays, models=models))
     if arrays[2] is not None and validate.on_failure(on_failure) != "ignore":
         y, weight = (np.asarray(adapter(x).to_host(x)) for x in arrays[1:])
         warn_of_uneven_weights((y == 1).astype(np.int64), weight, method=method)
     return found
 
 
-def _explain_bad_element(arrays: list[Any], index: tuple[int, ...]) -> str:
+def _explain_bad_element(arrays: list[Any], index: tuple[int, ...], models: tuple[Any, ...] | None) -> str:
     """Return a text that says why the element of the batch at `index` has no areas."""
     weight = arrays[2]
     if weight is not None:
@@ -207,7 +212,7 @@ def _explain_bad_element(arrays: list[Any], index: tuple[int, ...]) -> str:
         said = bad_values.describe_first("sample_weight", values, values < 0, index)
         if said:
             return said
-    return explain_bad_row(arrays, index)
+    return explain_bad_row(arrays, index, models)
 
 
 def accept_scores(

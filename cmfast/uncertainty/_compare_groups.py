@@ -1,6 +1,6 @@
 """Compare a metric between groups: every pair, and the highest with the lowest (``compare_groups``)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
 from inspect import signature
@@ -11,6 +11,7 @@ import numpy as np
 from cmfast._core import axis_names, dispatch, failures, frames, lazy, table_columns, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import AreaName, Array, Ignored, Label, MultilabelName, OnFailure, Undefined
+from cmfast._core.labels import hold_indicators
 from cmfast._core.lazy import accept_delayed
 from cmfast._core.usual_options import RENAMED, describe_unknown_option, describe_value, explain_options
 from cmfast.confusion_counts import ConfusionCounts
@@ -117,6 +118,8 @@ def accept_labels_of_groups(function: Callable[..., R]) -> Callable[..., R]:
         if not options.keys().isdisjoint((*SIDES, "names")):
             given = gather_named_arrays(given, options, SIDES)
         ignored = options.pop("ignore_index", None)
+        if len(given) > 2:
+            _refuse_indicators(given[:2], given[2])
         given = take_group_columns(given, options, SIDES, ignored)
         if given and lazy.is_delayed(given[0]):
             return lazy.accept_delayed(wrapper)(*given, **options)
@@ -163,6 +166,21 @@ def _compare_areas(given: tuple[Any, ...], options: dict[str, Any]) -> Any:
     return each[names] if isinstance(names, str) else GroupComparisonsByMetric(each)
 
 
+def _refuse_indicators(sides: tuple[Any, ...], groups: Any) -> None:
+    """Refuse 0/1 arrays, or tables, of shape (n, L) with a group for each row: ``multilabel=True`` takes them."""
+    shapes = [getattr(side, "shape", ()) for side in sides]
+    columns = list(groups.values()) if isinstance(groups, Mapping) else [groups]
+    if any(len(shape) != 2 for shape in shapes) or lazy.are_lazy(*sides, *columns):
+        return
+    n, L = shapes[0]
+    own = [(len(one),) if isinstance(one, list | tuple) else tuple(getattr(one, "shape", ())) for one in columns]
+    if tuple(shapes[1]) != (n, L) or L < 2 or any(shape != (n,) for shape in own):
+        return
+    if hold_indicators(sides):
+        said = "y_true and y_pred are 0 or 1 as indicators of several labels are, which multilabel=True takes"
+        validate.refuse("groups", f"of shape {(n, L)}, as y_true", f"shape {(n,)}; {said}")
+
+
 class _MultilabelOptions(NamedTuple):
     """Options of multilabel metrics as the user passed them, and their defaults."""
 
@@ -181,8 +199,8 @@ def _compare_multilabel(function: Any, given: tuple[Any, ...], options: dict[str
     """Return comparisons of multilabel metrics of indicators, from the arguments of a call with ``multilabel=True``."""
     given = gather_named_arrays(given, options, SIDES)
     arrays, rest = given[: len(SIDES)], given[len(SIDES) :]
-    if len(arrays) < len(SIDES) or len(rest) > 1:
-        validate.refuse("multilabel", f"False, or the arrays given: {', '.join(SIDES)}", "True without them")
+    if len(arrays) < len(SIDES) or len(rest) > 1 or any(map(_multilabel.are_names, arrays[:2])):
+        _multilabel.refuse_missing_indicators(SIDES)
     for name, value in options.items():
         if name not in (*signature(function).parameters, *SIDES):
             validate.fail(describe_unknown_option(name, (*SIDES, *_MultilabelOptions._fields)), TypeError)

@@ -9,13 +9,15 @@ from cmfast._core import result_repr, validate
 from cmfast._core.annotations import Label, Undefined
 from cmfast._core.lazy import accept_delayed
 from cmfast._core.libraries import load_pandas
+from cmfast._core.markup import escape_prose, isolate
 from cmfast._core.p_values import benjamini_hochberg, holm
+from cmfast._core.usual_options import explain_options_of_methods
 from cmfast.confusion_counts._count_samples import warn_of_order
 from cmfast.kernels.loading import load
 from cmfast.metrics import _plan
 from cmfast.metrics._names import MetricName, Names
 from cmfast.uncertainty._compare import CompareMethod, CompareOptions, CompareTest, compare_pair
-from cmfast.uncertainty._comparison import Comparison
+from cmfast.uncertainty._comparison import MOST_NAMED, Comparison
 from cmfast.uncertainty._many_from_labels import accept_labels_of_models
 from cmfast.uncertainty._paired_counts import PairedCounts
 from cmfast.uncertainty._symmetry_tests import check_paired
@@ -46,7 +48,12 @@ class Comparisons(NamedTuple):
 
     def _parts(self) -> dict[str, str]:
         """Return the parts that the repr shows, by name."""
-        return {self.name: f"{len(self.pairs)} pairs, {np.count_nonzero(self.holm <= self._alpha())} differ"}
+        return {self.name: f"{_count_pairs(self.pairs)}, {self._count_different()} differ"}
+
+    def _count_different(self) -> int:
+        """Return the number of pairs that differ after Holm's correction, in any group and class."""
+        differ = np.asarray(self.holm) <= self._alpha()
+        return int(np.count_nonzero(differ.any(tuple(range(1, differ.ndim)))))
 
     def _alpha(self) -> float:
         """Return the significance level, ``1 - confidence_level`` of the comparisons."""
@@ -108,14 +115,84 @@ class Comparisons(NamedTuple):
         cmfast.display.ComparisonDisplay
             The display, drawn. The figure is not shown.
         """
-        display, rows = load("cmfast.display").ComparisonDisplay, []
-        for (first, second), one in self.pairs.items():
-            rows += [(f"{first} minus {second}{row[0].removeprefix(self.name)}", *row[1:4]) for row in one._rows()]
-        if not rows:
-            validate.fail("there are no pairs to draw")
-        names, *ends = zip(*rows, strict=True)
-        fields = dict(zip(("difference", "low", "high"), map(np.array, ends), strict=True))
-        return display(list(names), **fields, confidence_level=1.0 - self._alpha()).plot(ax=ax)
+        return _draw_rows(self._rows(str), 1.0 - self._alpha(), ax)
+
+    def _rows(self, name: Callable[[object], str]) -> list[list[Any]]:
+        """Return a row per pair, group and class: first minus second, rendered by `name`, and the numbers.
+
+        These are the difference, its interval and p by Holm.
+        """
+        rows = []
+        for (first, second), one, p in zip(self.pairs, self.pairs.values(), self.holm, strict=True):
+            for (text, *numbers, _), corrected in zip(one._rows(), np.ravel(p), strict=True):
+                pair = f"{name(first)} minus {name(second)}{text.removeprefix(self.name)}"
+                rows.append([pair, *numbers, float(corrected)])
+        return rows
+
+
+@explain_options_of_methods
+@result_repr.add_compute
+class PairwiseComparisonsByMetric(dict[str, Comparisons]):
+    """Pairwise comparisons of several classifiers by several metrics: a dict of :class:`Comparisons` by metric."""
+
+    def __init__(self, found: Mapping[str, Comparisons]) -> None:
+        super().__init__(found)
+
+    def __repr__(self) -> str:
+        parts = ", ".join(f"{name} {one._count_different()} differ" for name, one in self.items())
+        shown = parts if len(self) <= MOST_NAMED else f"{len(self)} metrics"
+        said = [f"{_count_pairs(one.pairs)}; {shown}" for one in self.values()]
+        return f"<PairwiseComparisonsByMetric: {said[0] if said else 'no metrics'}>"
+
+    def _repr_html_(self) -> str:
+        """Return a table with a row per metric, pair, group and class."""
+        rows = [[name, *row] for name, one in self.items() for row in one._rows(isolate)]
+        cells = [[name, pair, *(f"{x:.4g}" for x in numbers)] for name, pair, *numbers in rows]
+        heads = "".join(f"<th>{name}</th>" for name in ("metric", "pair", "difference", "low", "high", "p by Holm"))
+        body = "".join("<tr>" + "".join(f"<td>{escape_prose(x)}</td>" for x in row) + "</tr>" for row in cells)
+        return f"<table><caption>pairwise comparisons</caption><tbody><tr>{heads}</tr>{body}</tbody></table>"
+
+    def explain(self) -> str:
+        """Return the texts of all comparisons, a line per metric and pair."""
+        lines = [f"{name}, {line}" for name, one in self.items() for line in one.explain().splitlines()]
+        return "\n".join(lines) or "no metrics"
+
+    def to_pandas(self) -> Any:
+        """Return a DataFrame with a row per metric and pair, and per group and class."""
+        pd = load_pandas()
+        return pd.concat([one.to_pandas() for one in self.values()], ignore_index=True) if self else pd.DataFrame()
+
+    def plot(self, *, ax: Any = None) -> Any:
+        """Draw the difference of every pair by each metric and its interval, not corrected for the number of pairs.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Axes to draw on; default: a new figure.
+
+        Returns
+        -------
+        cmfast.display.ComparisonDisplay
+            The display, drawn. The figure is not shown.
+        """
+        level = next((1.0 - one._alpha() for one in self.values()), 0.95)
+        rows = [[f"{name}: {row[0]}", *row[1:]] for name, one in self.items() for row in one._rows(str)]
+        return _draw_rows(rows, level, ax)
+
+
+def _count_pairs(pairs: Mapping[Any, Any]) -> str:
+    """Return the number of pairs as a text."""
+    return "1 pair" if len(pairs) == 1 else f"{len(pairs)} pairs"
+
+
+def _draw_rows(rows: list[list[Any]], confidence_level: float, ax: Any) -> Any:
+    """Draw rows of a name, the difference and its interval; return the display."""
+    if not rows:
+        validate.fail("there are no pairs to draw")
+    names, difference, low, high, _ = zip(*rows, strict=True)
+    display = load("cmfast.display").ComparisonDisplay
+    fields = {"difference": np.array(difference), "low": np.array(low), "high": np.array(high)}
+    return display(list(names), **fields, confidence_level=confidence_level).plot(ax=ax)
 
 
 @overload
@@ -147,11 +224,11 @@ def compare_many(
     undefined: Undefined = ...,
     pos_label: Label | None = ...,
     num_threads: int | None = ...,
-) -> dict[str, Comparisons]: ...
+) -> PairwiseComparisonsByMetric: ...
 @overload
 def compare_many(y_true: Any, y_pred: Any, names: MetricName, **options: Any) -> Comparisons: ...
 @overload
-def compare_many(y_true: Any, y_pred: Any, names: Names = ..., **options: Any) -> dict[str, Comparisons]: ...
+def compare_many(y_true: Any, y_pred: Any, names: Names = ..., **options: Any) -> PairwiseComparisonsByMetric: ...
 @overload
 def compare_many(
     table: Any, /, names: Any = ..., *, y_true: str, y_pred: Sequence[str] | Mapping[str, str], **options: Any
@@ -189,7 +266,7 @@ def compare_many(
 
     Returns
     -------
-    Comparisons, or dict of str to Comparisons
+    Comparisons, or PairwiseComparisonsByMetric: a dict of str to Comparisons
         The comparisons of one name, or one per name of several.
 
     Raises
@@ -257,4 +334,5 @@ def compare_many(
             validate.refuse("counts_by_pair", "of the same groups and classes", "several")
         p = np.array([one.p_value for one in every.values()], np.float64)
         out.append(Comparisons(name, every, holm(p), benjamini_hochberg(p)))
-    return _plan.match_requested_type(names, wanted, out)
+    matched = _plan.match_requested_type(names, wanted, out)
+    return PairwiseComparisonsByMetric(matched) if isinstance(matched, dict) else matched

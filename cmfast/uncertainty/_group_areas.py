@@ -131,7 +131,13 @@ def measure(
     G = len(given.labels)
     parts = [given.select(g) for g in range(G)]
     status = np.array([part.find_status() for part in parts], np.int8).reshape(G)
-    failures.report(status, on_failure, failed="groups left out", why=lambda index: given.explain(index[0]))
+    failures.report(
+        status,
+        on_failure,
+        failed="groups left out",
+        why=lambda index: given.explain(index[0]),
+        name=lambda index: validate.format_value(given.labels[index[0]]),
+    )
     area, error = np.full(G, np.nan), np.full(G, np.nan)
     influences: list[np.ndarray] = [np.zeros(0)] * G
     with np.errstate(divide="ignore", invalid="ignore"):  # of groups without samples of a class

@@ -156,7 +156,7 @@ class GroupComparison(NamedTuple):
         if not p.size or np.isnan(p).all():
             return f"{self.name}: defined in fewer than two groups"
         at = tuple(int(k) for k in np.unravel_index(np.nanargmin(p), p.shape))
-        where = f" at {','.join(map(str, at))}, the smallest p of {p.size:,}" if at else ""
+        where = f" of {self._name_place(at, name)}, the smallest p of {p.size:,}" if at else ""
         groups = self.axes["group"]
         lowest, highest = (name(groups[int(np.asarray(k)[at])]) for k in (self.lowest, self.highest))
         fields = ("difference", "difference_low", "difference_high", "ratio")
@@ -169,6 +169,14 @@ class GroupComparison(NamedTuple):
         missing = np.count_nonzero(unknown.any(tuple(range(1, unknown.ndim))))
         undefined = f"; undefined in {missing} of {len(groups)} groups" if missing else ""
         return f"{text}{share}; p = {p[at]:.3g}: {self.verdict(at)}{undefined}"
+
+    def _name_place(self, at: tuple[int, ...], name: Callable[[object], str]) -> str:
+        """Return the text of an index of :attr:`p_value`: that of the batch, and the class, rendered by `name`."""
+        labels = self.axes.get("class")
+        batch, own = (at, ()) if labels is None else (at[:-1], at[-1:])
+        places = [f"batch element {batch[0] if len(batch) == 1 else batch}"] if batch else []
+        places += [f"class {name(labels[k])}" for k in own if labels is not None]
+        return ", ".join(places)
 
     def to_pandas(self, *, of: TableOf = "groups") -> Any:
         """Return a pandas DataFrame.

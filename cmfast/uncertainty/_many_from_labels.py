@@ -9,6 +9,7 @@ from cmfast._core import caller, frames, lazy, table_columns, validate
 from cmfast._core.usual_options import describe_value
 from cmfast.confusion_counts._groups import Keys
 from cmfast.confusion_counts._label_axis import Axis
+from cmfast.uncertainty._areas import AREA, holds_areas
 from cmfast.uncertainty._models import get_name_of_column
 from cmfast.uncertainty._paired_cells import make_empty_cells, merge_cells
 from cmfast.uncertainty._paired_counts import PairedCounts, paired_counts
@@ -29,6 +30,7 @@ def accept_labels_of_models(function: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(function)
     def wrapper(*given: Any, **options: Any) -> Any:
         """Count the labels, if labels are given, and call `function` with the counts."""
+        _refuse_scores(given, options)
         read = _read_labels(given, options)
         if read is None:
             _refuse_options_of_labels(options)
@@ -50,6 +52,17 @@ def accept_labels_of_models(function: Callable[..., Any]) -> Callable[..., Any]:
         return call_with_counts(_count_pairs(columns, units), *names, **options)
 
     return wrapper
+
+
+def _refuse_scores(given: tuple[Any, ...], options: dict[str, Any]) -> None:
+    """Refuse names of areas, and scores, with the functions that take the scores of several models."""
+    names = options.get("names", given[-1] if given else None)
+    each = f'uncertainty.compare(y_true, s_a, s_b, "{AREA}") for each pair'
+    cure = f"areas of several models are uncertainty.auc_covariance(y_true, scores) and its interval, or {each}"
+    if isinstance(names, str | list | tuple) and holds_areas(names):
+        validate.refuse("names", "metrics of counts", f"{validate.format_value(names)}; {cure}")
+    if "y_score" in options:
+        validate.refuse("y_score", "left out", f"{describe_value(options['y_score'])}; {cure}", TypeError)
 
 
 def _read_labels(

@@ -11,11 +11,11 @@ import math
 from collections.abc import Callable, Iterator
 from functools import wraps
 from inspect import signature
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, NoReturn, TypeVar
 
 import numpy as np
 
-from cmfast._core import axis_names, dispatch, failures, lazy, validate
+from cmfast._core import axis_names, caller, dispatch, failures, lazy, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure, Undefined
 from cmfast._core.usual_options import describe_unknown_option, describe_value
@@ -56,8 +56,8 @@ def accept_indicators(
             del options["multilabel"]
             given = gather_named_arrays(given, options, sides)
             arrays, names = given[: len(sides)], given[len(sides) :]
-            if len(arrays) < len(sides) or len(names) > 1 or any(map(_are_names, arrays)):
-                validate.refuse("multilabel", f"False, or the arrays given: {', '.join(sides)}", "True without them")
+            if len(arrays) < len(sides) or len(names) > 1 or any(map(are_names, arrays)):
+                refuse_missing_indicators(sides)
             for name, value in options.items():
                 if name not in (*signature(function).parameters, *sides, *allowed):
                     validate.fail(describe_unknown_option(name, (*sides, *allowed)), TypeError)
@@ -72,7 +72,19 @@ def accept_indicators(
     return decorate
 
 
-def _are_names(given: object) -> bool:
+def refuse_missing_indicators(sides: tuple[str, ...]) -> NoReturn:
+    """Refuse ``multilabel=True`` without the arrays `sides`, with the call that takes columns of a table."""
+    columns = {"y_true": "truth_columns", "y_pred": "guess_columns", "y_a": "columns_of_a", "y_b": "columns_of_b"}
+    arrays = ", ".join(f"table[{columns.get(side, repr('site'))}]" for side in sides)
+    several = [side for side in sides if side in columns]
+    wanted = (
+        f"False, or the arrays given: {', '.join(sides)}; {', '.join(several[:-1])} and {several[-1]} are DataFrames "
+    )
+    wanted += f"or arrays of shape (n, L), as in {caller.name()}({arrays}, names, multilabel=True)"
+    validate.refuse("multilabel", wanted, "True without them")
+
+
+def are_names(given: object) -> bool:
     """Whether an argument is a name of a metric, or a list of names."""
     several = given if isinstance(given, list | tuple) else [given]
     return all(isinstance(name, str) for name in several)

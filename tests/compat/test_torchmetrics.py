@@ -4,6 +4,7 @@ import os
 import pickle
 import subprocess
 import sys
+from functools import partial
 from itertools import product
 
 import pytest
@@ -496,5 +497,13 @@ def test_wrong_lists_of_ignored_values():
             ours.MulticlassAccuracy(num_classes=3, ignore_index=wrong)
         with pytest.raises(ValueError, match="ignore_index must be None, an integer or a list of integers"):
             ours.Accuracy("multiclass", num_classes=3, ignore_index=wrong)
+    for wrong in (torch.tensor([1, 2]).numpy(), torch.tensor([1, 2]), {1, 2}, range(2)):
+        for make in (ours.MulticlassAccuracy, partial(ours.CohenKappa, "multiclass")):
+            with pytest.raises(
+                ValueError, match=r"ignore_index must be None, an integer or a list of integers, .*, got"
+            ):
+                make(num_classes=3, ignore_index=wrong)
+    with pytest.raises(ValueError, match="ignore_index must be None, an integer or a list of integers"):
+        ours.BinaryRecall(0.5, "global", torch.tensor([3, 4]))
     assert ours.BinaryRecall(ignore_index=[]).ignore_index is None
     assert ours.BinaryRecall(0.5, "global", [3, 4]).also_ignored == (4,)

@@ -137,6 +137,7 @@ def test_a_library_that_is_missing_is_named_with_its_installation(monkeypatch):
         "Posterior": uncertainty.posterior(M, "mcc", n_resamples=9),
         "Comparison": uncertainty.compare(Y, P, Y, "accuracy", n_resamples=20),
         "ComparisonsByMetric": uncertainty.compare(Y, P, Y, ["accuracy"], n_resamples=20),
+        "PairwiseComparisonsByMetric": uncertainty.compare_many(Y, [P, Y], ["accuracy"], n_resamples=20),
         "PairedCounts": uncertainty.paired_counts(Y, P, P),
         "GroupComparison": uncertainty.compare_groups(np.stack([M, M]), "accuracy"),
         "GroupComparisonsByMetric": uncertainty.compare_groups(np.stack([M, M]), ["accuracy"]),

@@ -58,6 +58,9 @@ RESULTS = {
     "Margins": (lambda: metrics.margins(M), 3),
     "Matches": (lambda: cmfast.detection.match([[0, 0, 1, 1]], [[0, 0, 1, 1], [5, 5, 6, 6]]), 2),
     "McNemar": (lambda: uncertainty.mcnemar(PAIRS), 1),
+    "PairwiseComparisonsByMetric": (
+        lambda: uncertainty.compare_many({("a", "b"): PAIRS, ("b", "c"): PAIRS}, ["mcc", "recall"], **FEW), 8,
+    ),
     "Posterior": (lambda: uncertainty.posterior(M, "recall", **FEW), 3),
     "PosteriorsByMetric": (lambda: uncertainty.posterior(M, ["recall", "mcc"], **FEW), 4),
     "PrecisionRecall": (lambda: metrics.precision_recall([1, 0, 1], [0.9, 0.2, 0.6]), 4),
@@ -239,6 +242,12 @@ def test_tables_have_the_values():
     assert compared.to_pandas()["difference"][0] == compared["mcc"].difference
     assert "<td>mcc</td>" in compared._repr_html_()
     assert compared.explain().splitlines()[0] == compared["mcc"].explain()
+    pairwise = made("PairwiseComparisonsByMetric")
+    assert isinstance(pairwise, dict)
+    assert pairwise.to_pandas()["name"].tolist() == ["mcc"] * 2 + ["recall"] * 6
+    assert pairwise.to_pandas()["holm"][0] == pairwise["mcc"].holm[0]
+    assert pairwise._repr_html_().count("<td>recall</td><td><bdi>a</bdi> minus <bdi>b</bdi>, ") == 3
+    assert pairwise.explain().splitlines()[0] == "mcc, " + pairwise["mcc"].explain().splitlines()[0]
     histogram = GCM.cells.label_histogram()
     np.testing.assert_array_equal(histogram.to_pandas()[["axis_0", "axis_1"]], histogram.cells)
     sizes = SETS.coverage_by_size(np.zeros(20, int))
@@ -280,6 +289,7 @@ HINTS = {
         "to_csv": r"to_pandas\(\).to_csv\(path\) writes",
         "pvalue": r"of each result, as of result\['mcc'\], it is called p_value$",
     },
+    "PairwiseComparisonsByMetric": {"holm": r"each result has its own, as in result\['mcc'\].holm$"},
     "ScalingResult": {
         "T": "matrix is the array",
         "values": "matrix is the array",

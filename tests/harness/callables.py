@@ -48,7 +48,7 @@ RECORDS = {
     "conformal.CcmCounts", "conformal.CoverageCounts", "PredictionSets", "conformal.ScoreHistogram",
     "display.CcmDisplay", "SizeCoverage",
     "Comparison", "display.ComparisonDisplay", "Comparisons", "ComparisonsByMetric", "Flip",
-    "GroupComparison", "GroupComparisonsByMetric",
+    "GroupComparison", "GroupComparisonsByMetric", "PairwiseComparisonsByMetric",
     "McNemar", "display.ConfusionDisplay", "display.DifferenceDisplay",
     "display.CellsDisplay", "display.GcmDisplay", "display.StripDisplay",
     "Equivalence", "uncertainty.PairedCounts", "Symmetry",
@@ -486,6 +486,7 @@ OBJECTS: dict[str, Callable[[Make], Any]] = STATES | {
     "display.ComparisonDisplay": lambda make: cmfast.display.ComparisonDisplay.from_comparisons(_compared(make)),
     "Comparisons": _all_compared,
     "ComparisonsByMetric": lambda make: cmfast.results.ComparisonsByMetric({"f1": _compared(make)}),
+    "PairwiseComparisonsByMetric": lambda make: cmfast.results.PairwiseComparisonsByMetric({"f1": _all_compared(make)}),
     "GroupComparison": _compared_groups,
     "GroupComparisonsByMetric": lambda make: cmfast.results.GroupComparisonsByMetric(
         {"recall": _compared_groups(make)}

@@ -462,6 +462,19 @@ def test_models_by_name_with_scores_per_class():
     np.testing.assert_array_equal(found.covariance, want.covariance)
 
 
+@pytest.mark.parametrize("options", [{}, {"clusters": np.arange(120) // 4}])
+def test_the_model_of_a_bad_score_is_named(options):
+    bad = NEW.copy()
+    bad[5] = np.nan
+    with pytest.warns(cmfast.FailureWarning, match=r"NaN value at y_score\['old'\]\[5\]$"):
+        uncertainty.auc_covariance(ILL, {"new": NEW, "old": bad}, **options)
+    several = {name: [one] * 2 for name, one in options.items()}
+    with pytest.warns(cmfast.FailureWarning, match=r"NaN value at y_score\['old'\]\[1, 5\]$"):
+        uncertainty.auc_covariance([ILL] * 2, {"new": [NEW] * 2, "old": [NEW, bad]}, **several)
+    with pytest.warns(cmfast.FailureWarning, match=r"NaN value at y_score\[1, 5\]$"):
+        uncertainty.auc_covariance(ILL, [NEW, bad], **options)
+
+
 @pytest.mark.parametrize(
     ("call", "text"),
     [

@@ -345,7 +345,16 @@ def test_every_two_of_several(rng):
     assert "the smallest p is" in found["f1_macro"].explain()
     alone = uncertainty.compare_many({("x", "y"): next(iter(pairs.values()))}, "mcc", n_resamples=50)
     assert (alone.holm == alone.pairs["x", "y"].p_value).all()
+    assert repr(alone).startswith("<Comparisons: mcc 1 pair, ")
     assert uncertainty.compare_many({}, "mcc").explain() == "no pairs"
+    assert isinstance(found, cmfast.results.PairwiseComparisonsByMetric)
+    different = [int((many.holm <= 0.05).any(tuple(range(1, many.holm.ndim))).sum()) for many in found.values()]
+    said = f"6 pairs; f1_macro {different[0]} differ, recall {different[1]} differ"
+    assert repr(found) == f"<PairwiseComparisonsByMetric: {said}>"
+    assert repr(found["recall"]) == f"<Comparisons: recall 6 pairs, {different[1]} differ>"  # pairs, not their classes
+    every = uncertainty.compare_many(pairs, n_resamples=9)
+    assert repr(every) == f"<PairwiseComparisonsByMetric: 6 pairs; {len(every)} metrics>"
+    assert repr(uncertainty.compare_many(pairs, [])) == "<PairwiseComparisonsByMetric: no metrics>"
     generator = np.random.default_rng(5)
     assert uncertainty.compare_many(pairs, "mcc", n_resamples=9, rng=generator).holm.shape == (6, 2)
 

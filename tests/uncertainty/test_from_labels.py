@@ -437,6 +437,14 @@ def test_unnamed_models_are_numbered():
     assert list(found.pairs) == [("model 1", "model 2")]
 
 
+SCORES = {"a": A + 0.25, "b": B - 0.25}
+TABLE_OF_SCORES = pd.DataFrame({"y": Y, **SCORES})
+AREAS_OF_MANY = (
+    r"names must be metrics of counts, got NAME; areas of several models are uncertainty\.auc_covariance"
+    r'\(y_true, scores\) and its interval, or uncertainty\.compare\(y_true, s_a, s_b, "roc_auc"\) for each pair$'
+)
+
+
 @pytest.mark.parametrize(
     ("call", "text"),
     [
@@ -466,8 +474,22 @@ def test_unnamed_models_are_numbered():
             lambda: uncertainty.compare_many({("a", "b"): PAIRED}, "mcc", groups=SITE),
             "groups must be left out where counts are given: pass it to paired_counts, got ndarray",
         ),
+        (lambda: uncertainty.compare_many(Y, SCORES, "roc_auc"), AREAS_OF_MANY.replace("NAME", "'roc_auc'")),
+        (lambda: uncertainty.compare_many(Y, SCORES, names=["AUC"]), AREAS_OF_MANY.replace("NAME", r"\['AUC'\]")),
+        (
+            lambda: uncertainty.compare_many(TABLE_OF_SCORES, y_true="y", y_score=["a", "b"]),
+            r"y_score must be left out, got \['a', 'b'\]; areas of several models are uncertainty.auc_covariance",
+        ),
+        (
+            lambda: uncertainty.compare_many(TABLE_OF_SCORES, "roc_auc", y_true="y", y_pred=["a", "b"]),
+            AREAS_OF_MANY.replace("NAME", "'roc_auc'"),
+        ),
+        (
+            lambda: uncertainty.compare_many(Y, SCORES),
+            r"y_a must be .* float64; .*; areas of scores are uncertainty\.auc_covariance\(y_true, scores\)$",
+        ),
     ],
-    ids=range(8),
+    ids=range(13),
 )
 def test_messages_about_many_models(call, text):
     with pytest.raises((TypeError, ValueError), match=f"^uncertainty.compare_many: {text}"):

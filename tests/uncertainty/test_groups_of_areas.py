@@ -284,6 +284,9 @@ def test_undefined_and_bad_groups_are_left_out():
         found = uncertainty.compare_groups(y, s, group, "roc_auc")
     assert np.isnan(found.estimate[0])
     np.testing.assert_allclose(found.overall, roc_auc_score(y[group != 0], s[group != 0]))
+    said = r"1 of 3 groups left out \(first: 'north'\): 1 INVALID"
+    with pytest.warns(cmfast.FailureWarning, match=said):
+        uncertainty.compare_groups(y, s, np.array(["north", "south", "west"])[group], "roc_auc")
     for method in ("logit", "delta"):
         parted = [compare([1, 1, 0, 0] * 2, [4, 3, 2, 1] * 2, [0] * 4 + [1] * 4, "roc_auc", method=method)]
         assert parted[0].difference == 0.0
@@ -339,6 +342,8 @@ REFUSED = {
     "undefined": (lambda: compare(Y, S, G, "roc_auc", undefined="nan"), "undefined must be left out with areas"),
     "ignored": (lambda: compare(Y, S, G, "roc_auc", ignore_index=0), "ignore_index must be left out with areas"),
     "no groups": (lambda: compare(Y, S, "roc_auc"), "groups must be the group of each sample, got 'roc_auc'"),
+    "no name": (lambda: compare(Y, S, G), 'for scores give the name of an area, names="roc_auc"$'),
+    "a metric of counts": (lambda: compare(Y, S, G, "f1"), "float64; .*; for scores give the name of an area, names="),
     "few groups": (lambda: compare(Y, S, G[:9], "roc_auc"), r"groups must be of shape \(60,\)"),
     "batch": (lambda: compare([Y], [S], [G], "roc_auc"), r"y_true must be of shape \(n,\)"),
     "reference": (lambda: compare(Y, S, G, "roc_auc", reference="x"), "reference must be one of the groups"),

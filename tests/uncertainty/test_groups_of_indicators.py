@@ -125,6 +125,19 @@ def test_all_forms_of_input_give_the_same():
     assert len(compare(y, p, group, n_resamples=20)) > 5
 
 
+def test_the_text_names_the_label():
+    y, p, group = draw()
+    names = ["cat", "dog", "cow", "emu"]
+    found = compare(pd.DataFrame(y, columns=names), pd.DataFrame(p, columns=names), group, "f1", n_resamples=50)
+    least = names[int(np.argmin(found.p_value))]
+    assert found.explain().startswith(f"f1 of class {least}, the smallest p of 4: lowest in ")
+    tables = np.stack([np.stack([np.eye(2) * 9 + 1, np.eye(2) * k + 3]) for k in (9, 4)])  # two batches, two groups
+    said = uncertainty.compare_groups(tables, "mcc", on_failure="ignore").explain()
+    assert said.startswith("mcc of batch element 1, the smallest p of 2: ")
+    said = uncertainty.compare_groups(tables, "recall", on_failure="ignore").explain()
+    assert said.startswith("recall of batch element 1, class ")
+
+
 def test_undefined_labels_and_small_groups():
     y, p, group = draw()
     y[group == 1, 2] = p[group == 1, 2] = 0  # a label that is neither true nor predicted in one group
@@ -143,8 +156,34 @@ def test_undefined_labels_and_small_groups():
 
 
 Y, P, G = draw(30)
+T = pd.DataFrame({"a": Y[:, 0], "b": P[:, 0], "g": G})
+WITHOUT = (
+    r"groups must be of shape \(30, 4\), as y_true, got shape \(30,\); y_true and y_pred are 0 or 1 as indicators of "
+    "several labels are, which multilabel=True takes$"
+)
+OF_TABLE = (
+    r"multilabel must be False, or the arrays given: y_true, y_pred, groups; y_true and y_pred are DataFrames or "
+    r"arrays of shape \(n, L\), as in uncertainty.compare_groups\(table\[truth_columns\], table\[guess_columns\], "
+    r"table\['site'\], names, multilabel=True\), got True"
+)
 REFUSED = {
     "counts": (lambda: compare([[[3, 1], [1, 3]]], "f1_macro"), "multilabel must be False, or the arrays given"),
+    "a table": (
+        lambda: compare(T, "f1_macro", y_true=["a"], y_pred=["b"], groups="g"),
+        OF_TABLE,
+    ),
+    "columns": (lambda: compare(T, ["a"], ["b"], "g", "f1_macro"), r"as in uncertainty.compare_groups\(table\["),
+    "no flag": (lambda: compare(Y, P, G, "f1_macro", multilabel=False), WITHOUT),
+    "no flag, groups by name": (lambda: compare(Y, P, {"g": G.tolist()}, multilabel=False), WITHOUT),
+    "no flag, tables": (
+        lambda: compare(pd.DataFrame(Y), pd.DataFrame(P), pd.Series(G), "accuracy", multilabel=False),
+        WITHOUT,
+    ),
+    "no flag, torch": (lambda: compare(torch.tensor(Y), torch.tensor(P), G, multilabel=False), WITHOUT),
+    "no flag, no indicators": (
+        lambda: compare(Y + 1, P, G, multilabel=False),
+        r"groups must be of shape \(30, 4\), as y_true, got shape \(30,\)$",
+    ),
     "method": (lambda: compare(Y, P, G, "f1_macro", method="delta"), "method must be 'bootstrap', got 'delta'"),
     "weights": (lambda: compare(Y, P, G, "f1_macro", sample_weight=np.ones(30)), "sample_weight must be left out"),
     "positive": (lambda: compare(Y, P, G, "f1_macro", pos_label=1), "pos_label must be left out"),

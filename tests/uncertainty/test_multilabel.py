@@ -7,6 +7,7 @@ from statistics import NormalDist
 from typing import get_args
 
 import numpy as np
+import pandas as pd
 import pytest
 from checks import assert_same_bits
 from optional import torch
@@ -377,6 +378,14 @@ Y, P, B = draw(30, 3)
         (lambda: uncertainty.interval(Y, P, "f1_macro", multilabel=True, clusters=[1, 2]), r"clusters must be"),
         (lambda: uncertainty.interval(Y, P, "f1_macro", multilabel=True, clusters=True), r"clusters must be"),
         (lambda: uncertainty.interval(Y, "f1_macro", multilabel=True), "multilabel must be .*y_true, y_pred"),
+        (
+            lambda: uncertainty.interval(pd.DataFrame(Y), "f1_macro", multilabel=True),
+            r"y_true and y_pred are DataFrames or arrays of shape \(n, L\), as in .*interval\(table\[truth_columns\], ",
+        ),
+        (
+            lambda: uncertainty.compare(pd.DataFrame(Y), ["a"], ["b"], ["c"], multilabel=True),
+            r"y_true, y_a and y_b are DataFrames .*compare\(table\[truth_columns\], table\[columns_of_a\], table\[col",
+        ),
         (lambda: uncertainty.interval(Y, P, "f1_samples"), "multilabel=True"),
         (lambda: uncertainty.interval(Y, P, "f1_macro", multilabel=3), "multilabel must be True or False"),
         (lambda: uncertainty.compare(Y, P, "f1_macro", multilabel=True), "multilabel must be .*y_true, y_a, y_b"),

@@ -171,8 +171,16 @@ def skip_wrapper(method: Callable[..., Any]) -> Callable[..., Any]:
     return method
 
 
+UNLISTED = np.ndarray | Tensor | set | frozenset | range  # what holds integers but is no list
+
+
 def split_ignored(value: Any) -> tuple[int | None, tuple[int, ...]]:
     """Return the first of the values of `ignore_index`, which torchmetrics is given, and the others."""
+    if isinstance(value, UNLISTED):
+        text = (
+            f"ignore_index must be None, an integer or a list of integers, as list(...) makes of others, got {value!r}"
+        )
+        raise ValueError(text)
     if not isinstance(value, list | tuple):
         return value, ()
     for each in value:
@@ -190,7 +198,7 @@ def accept_several_ignored(init: Callable[..., None]) -> Callable[..., None]:
     def create(self: Any, *args: Any, **kwargs: Any) -> None:
         """Create the metric with the first value, and keep the others."""
         others: tuple[int, ...] = ()
-        if any(isinstance(value, list | tuple) for value in (*args, kwargs.get("ignore_index"))):
+        if any(isinstance(value, list | tuple | UNLISTED) for value in (*args, kwargs.get("ignore_index"))):
             given = signature(init).bind(self, *args, **kwargs)
             first, others = split_ignored(given.arguments.get("ignore_index", kwargs.get("ignore_index")))
             if "ignore_index" in given.arguments:
