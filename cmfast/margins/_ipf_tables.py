@@ -109,7 +109,8 @@ def ipf_nd(
     Raises
     ------
     TypeError, ValueError
-        Arrays of two libraries or devices, or not real; shapes that do not agree; a wrong option.
+        Arrays of two libraries or devices, or not real; shapes that do not agree; Series or DataFrames with other
+        labels on one axis, or in another order; a wrong option.
 
     See Also
     --------

@@ -174,7 +174,7 @@ def test_targets_of_the_same_labels_or_without_any_are_taken():
             found = cmfast.ipf_nd(table, [(0, of_rows), (1, columns), ((1, 0), both)])
             np.testing.assert_array_equal(found.table, wanted)
     for table in (M, pd.DataFrame(M.to_numpy(), M.index)):
-        with pytest.raises(ValueError, match="one index in two orders; give .*reindex"):
+        with pytest.raises(ValueError, match=r"one index in two orders; give .*reindex"):
             cmfast.ipf_nd(table, [(0, rows.iloc[::-1])], ndim=2)
     with pytest.raises(ValueError, match=r"target of margins\[0\] must be of shape"):
         cmfast.ipf_nd(M, [(0, pd.Series([1.0, 2.0, 3.0], ["a", "b", "c"]))], ndim=2)
