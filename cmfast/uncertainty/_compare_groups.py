@@ -168,13 +168,13 @@ def _compare_areas(given: tuple[Any, ...], options: dict[str, Any]) -> Any:
 
 def _refuse_indicators(sides: tuple[Any, ...], groups: Any) -> None:
     """Refuse 0/1 arrays, or tables, of shape (n, L) with a group for each row: ``multilabel=True`` takes them."""
-    shapes = [getattr(side, "shape", ()) for side in sides]
+    shapes: list[tuple[int, ...]] = [tuple(getattr(side, "shape", ())) for side in sides]
     columns = list(groups.values()) if isinstance(groups, Mapping) else [groups]
     if any(len(shape) != 2 for shape in shapes) or lazy.are_lazy(*sides, *columns):
         return
     n, L = shapes[0]
     own = [(len(one),) if isinstance(one, list | tuple) else tuple(getattr(one, "shape", ())) for one in columns]
-    if tuple(shapes[1]) != (n, L) or L < 2 or any(shape != (n,) for shape in own):
+    if shapes[1] != (n, L) or L < 2 or any(shape != (n,) for shape in own):
         return
     if hold_indicators(sides):
         said = "y_true and y_pred are 0 or 1 as indicators of several labels are, which multilabel=True takes"
