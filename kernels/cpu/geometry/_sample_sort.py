@@ -17,7 +17,7 @@ from cmfast.kernels.shared.geometry_keys import DROPPED, bits_of
 PARTITION_ROWS = 1 << 16  # rows partitioned at a time: their keys stay in the level-2 cache
 BUCKET = 1 << 15  # points per bucket, about: it is sorted in cache
 MOST_BUCKETS = 1 << 10
-RUNS = 1 << 7  # places at which points are sampled to choose the buckets
+SAMPLED_RUNS = 1 << 7  # places at which points are sampled to choose the buckets
 RUN = 1 << 7  # least consecutive points sampled at a place: cheap to read
 POINTS_PER_BUCKET = 1 << 7  # points sampled, about
 ENTRIES = 16  # bits of the table that maps key prefixes to buckets
@@ -88,8 +88,8 @@ def _choose_buckets(fill, n, limit, num_threads):
     shift = max((limit - 1).bit_length() - ENTRIES, 0)
     size = ((limit - 1) >> shift) + 1
     # Runs spread over all points: files are often sorted by class.
-    length = min(max(RUN, POINTS_PER_BUCKET * n_buckets // RUNS), n)
-    starts = np.linspace(0, n - length, min(RUNS, n // length)).astype(np.int64).tolist()
+    length = min(max(RUN, POINTS_PER_BUCKET * n_buckets // SAMPLED_RUNS), n)
+    starts = np.linspace(0, n - length, min(SAMPLED_RUNS, n // length)).astype(np.int64).tolist()
     sample = np.empty((len(starts), length), np.int64)
 
     def work(i, *_):
