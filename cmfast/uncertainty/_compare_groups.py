@@ -586,7 +586,8 @@ def compare_groups(
         validate.refuse("names", f"metrics of {C} classes, as fairness needs two", repr(fair))
     labels = axes.get("group", tuple(range(shape[-3])))
     to_all = isinstance(reference, str) and reference == OVERALL and OVERALL not in labels
-    _check_number_of_groups(shape[-3], C, labels, "ignore" if to_all else on_failure)
+    named = "group" in axes  # of counts; an empty stack of matrices has an empty result
+    _check_number_of_groups(shape[-3], C if named else 1, labels, "ignore" if to_all else on_failure)
     place = None if to_all else _find_reference(reference, labels)
     request = _GroupRequest(
         "", confidence_level, n_resamples, seed, undefined, positive, on_failure, num_threads, to_all, units
