@@ -62,7 +62,7 @@ def warn_of_lonely_clusters(parts: ClusterAxis) -> bool:
             f"clusters has {which}, so nothing varies{part}: standard errors and intervals are undefined or too "
             f"small{cure}"
         )
-    return 0 < lonely == n
+    return bool(0 < lonely == n)
 
 
 def count_effective_clusters(parts: ClusterAxis, n: int | None) -> int:

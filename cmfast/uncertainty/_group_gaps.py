@@ -175,7 +175,8 @@ class GroupPairs(NamedTuple):
         """Which pairs have intervals by the standard errors alone."""
         if self.ends is None:
             return np.asarray(self.sizes is None)
-        return self.ends[0].fails_without_error & ((self.errors[0] == 0.0) | (self.errors[1] == 0.0))
+        without_error = (self.errors[0] == 0.0) | (self.errors[1] == 0.0)
+        return np.asarray(without_error & self.ends[0].fails_without_error)
 
     def compute_difference_ends(self, z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the intervals of the differences that are `z` standard errors wide on each side."""
