@@ -440,7 +440,8 @@ def test_columns_of_a_table_are_rows_of_scores(kind, name, of):
             np.testing.assert_array_equal(one, other)
         assert found.to_pandas()["model"].tolist() == ["a", "b"]
         assert found.interval().to_pandas()["model"].tolist() == ["a", "b"]
-        assert repr(found).startswith("<AucCovariance: of a, b, auc 0.")
+        metric = "" if name == "roc_auc" else f"metric {name}, "
+        assert repr(found).startswith(f"<AucCovariance: {metric}of a, b, auc 0.")
     assert want.to_pandas()["model"].tolist() == [0, 1]
 
 
