@@ -12,7 +12,7 @@ from cmfast.uncertainty import _permutations
 
 NAMES = list(oracle.METRICS)
 FEW = pytest.mark.filterwarnings("ignore:.*compare.* too few samples or clusters:cmfast.DiagnosticWarning")
-FEW_CLUSTERS = pytest.mark.filterwarnings("ignore:.*fewer than 12 clusters:cmfast.DiagnosticWarning")
+FEW_CLUSTERS = pytest.mark.filterwarnings("ignore:.*(fewer than 12 clusters|has one cluster):cmfast.DiagnosticWarning")
 
 
 def few_samples(rng):
