@@ -393,6 +393,9 @@ def _metrics_of_sums() -> None:
     names: list[MetricName] = [name for name in EVERY if not name.startswith(ordered)]
     for sums in (*(np.ones(3, dtype) for dtype in VALUES), *(M[0] for M in _UNUSUAL)):
         cmfast.metrics.from_sums(sums, sums, sums, names)
+    for dtype in VALUES:  # one matrix of many classes
+        sums = np.ones(1000, dtype)
+        cmfast.metrics.from_sums(sums, sums, sums, "mcc")
 
 
 def _label_margins() -> None:
@@ -404,6 +407,7 @@ def _label_margins() -> None:
         cmfast.metrics.label_margins(_labels(dtype), _labels(dtype), **options)
     for dtype in (*LABELS, np.int8):  # more classes than samples
         cmfast.metrics.label_margins(_labels(dtype), _labels(dtype), n_classes=1000)
+        cmfast.metrics.from_labels(_labels(dtype), _labels(dtype), "accuracy", n_classes=10)
 
 
 def _threshold_matrices() -> None:

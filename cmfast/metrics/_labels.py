@@ -302,6 +302,7 @@ def from_labels(
     given = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "groups": groups}
     options = _samples.Options(n_classes, n_groups, ignore_index, sample_axes, whole_floats, num_threads, labels=labels)
     options = options._replace(pos_label=pos_label, positive=1 if _plan.is_binary(wanted) else None)
+    options = options._replace(ordered=any(map(get_ordered_sums, wanted)))
 
     def resolve_classes(C: int, classes: _samples.Classes) -> tuple[int, tuple[int, ...] | None]:
         """Return the index of the positive class and the class indices to average over, by `classes`."""
@@ -320,6 +321,7 @@ def from_labels(
         failures.warn_diagnostic("there are no samples; every metric is 0/0, which has the value that undefined= says")
     place, chosen = resolve_classes(C, classes)
     parts = dict(zip(SUMS, sums, strict=False)) | {"d": _samples.get_marked_diagonal(sums)}
+    parts |= {} if options.ordered else {"bands": None, "tops": None}
     found = evaluate_lazy_sums(wanted, undefined, place, "warn", num_threads, chosen, _explain_weight_sums, **parts)
     return _plan.match_requested_type(names, wanted, found)
 

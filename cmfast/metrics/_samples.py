@@ -32,6 +32,8 @@ class Options(NamedTuple):
     """Index of the positive one of two classes if a binary metric is requested, else None."""
     labels: Any = None
     """The classes, in order; pairs with other labels are left out."""
+    ordered: bool = True
+    """Whether bands and tops are needed, as for metrics of ordered classes; else they may be 0."""
 
 
 def sum_labels(
@@ -81,6 +83,7 @@ def sum_labels(
         samples = samples._replace(groups=groups)
     n_groups = _count_groups(samples.groups, n_groups)
     counting = {"n_groups": n_groups, "num_threads": threads}
+    ordered = options.ordered
     if coded:
         return _sum_codes(samples, ignored, options, check, counting)
     if listed is not None:
@@ -93,11 +96,12 @@ def sum_labels(
         out = [one.unwrap(y) for y in (truth, guess)]
         truth = one.rewrap(adapter(out[0]).evaluate(_ignore_unlisted_pairs, *out), truth)
         samples = samples._replace(y_true=truth, y_pred=guess)
-        return _sum_class_ids(samples, n_classes=len(listed), ignored=_labels.NO_POSITION, **counting), listed
+        known = {"n_classes": len(listed), "ignored": _labels.NO_POSITION}
+        return _sum_class_ids(samples, **known, ordered=ordered, **counting), listed
     if n_classes is None:
         return _sum_integers(samples, ignored, options, check, counting)
     check(n_classes, None)
-    return _sum_class_ids(samples, n_classes=n_classes, ignored=ignored, **counting), None
+    return _sum_class_ids(samples, n_classes=n_classes, ignored=ignored, ordered=ordered, **counting), None
 
 
 def _ignore_unlisted_pairs(truth: Any, guess: Any) -> Any:
@@ -202,7 +206,8 @@ def _sum_codes(
     if names is not None:
         truth = np.where(guess < 0, _labels.NO_POSITION, truth)
     at = None if ignored is None and names is None else _labels.NO_POSITION
-    return _sum_class_ids(samples._replace(y_true=truth, y_pred=guess), n_classes=C, ignored=at, **counting), classes
+    samples = samples._replace(y_true=truth, y_pred=guess)
+    return _sum_class_ids(samples, n_classes=C, ignored=at, ordered=options.ordered, **counting), classes
 
 
 def _complete_text_classes(options: Options, classes: list[Any]) -> list[Any]:
@@ -313,7 +318,7 @@ def _sum_integers(
     """Return the sums of integer labels over the classes that occur, and these classes."""
     threads, sums, table = counting["num_threads"], None, None
     if ignored is not None or not _labels.are_far_apart(samples):
-        sums = _sum_gapless_integers(samples, ignored, counting)
+        sums = _sum_gapless_integers(samples, ignored, counting | {"ordered": options.ordered})
         table = None if sums is not None else _labels.count_dense_range(samples, ignored, counting)
     if sums is not None:
         found: Sequence[int] = range(dispatch.shape_of(sums.diagonal)[-1])
@@ -335,7 +340,7 @@ def _sum_integers(
         )
         samples = samples._replace(y_true=truth, y_pred=guess)
         ignored = None if ignored is None else _labels.NO_POSITION
-    return _sum_class_ids(samples, n_classes=C, ignored=ignored, **counting), named
+    return _sum_class_ids(samples, n_classes=C, ignored=ignored, ordered=options.ordered, **counting), named
 
 
 def _sum_table(table: tuple[Any, int, list[int]], classes: Sequence[Any], num_threads: int | None) -> Margins[Any]:

@@ -66,6 +66,40 @@ def test_from_labels_is_the_matrix_of_these_labels(kind, chosen, weighted):
         assert np.array_equal(np.asarray(found[name]), np.asarray(wanted[name]), equal_nan=True), name
 
 
+UNORDERED = [name for name in EVERY if name not in ("kappa_linear", "kappa_quadratic", "gerrity")]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("weights", [None, np.int32, np.float64], ids=str)
+def test_metrics_of_unordered_classes_are_those_of_the_matrix(kind, weights):
+    """They are counted without the sums by distance, in a kernel of their own where nothing is weighted."""
+    y, p, names = KINDS[kind]
+    weight = None if weights is None else RNG.integers(0, 9, np.shape(y)).astype(weights)
+    weight = torch.from_numpy(weight) if weights is not None and kind == "tensor" else weight
+    M = cmfast.confusion_matrix(y, p, labels=names.tolist(), sample_weight=weight)
+    for labels in (None, names.tolist()):
+        names_given = UNORDERED if labels else [name for name in UNORDERED if name != "f1"]  # sorted, else
+        found = metrics.from_labels(y, p, names_given, labels=labels, sample_weight=weight)
+        for name, want in metrics.compute(M, names_given).items():
+            same_order = labels and weights is not np.float64
+            np.testing.assert_allclose(found[name], want, rtol=0 if same_order else 1e-12, err_msg=name)
+
+
+@pytest.mark.parametrize("C", [1, 2, 40, 3000])
+def test_every_pair_is_counted_once_by_true_and_by_predicted_class(C):
+    rng = np.random.default_rng(C)
+    y = rng.integers(0, C, 50_000).astype(np.int16)
+    for p in (y, rng.integers(0, C, y.size).astype(np.int16)):
+        found = metrics.from_labels(y, p, ["precision", "recall", "accuracy"], n_classes=C, undefined="zero")
+        hits = np.bincount(y[y == p], minlength=C)
+        for name, drawn in (("recall", y), ("precision", p)):
+            np.testing.assert_array_equal(found[name], hits / np.maximum(np.bincount(drawn, minlength=C), 1))
+        assert found["accuracy"] == (y == p).mean()
+    for wrong in (-1, C):
+        with pytest.raises(ValueError, match="1 pair"):
+            metrics.from_labels(np.r_[y, np.int16(wrong)], np.r_[y, np.int16(0)], "recall", n_classes=C)
+
+
 @pytest.mark.parametrize("chosen", CHOSEN, ids=str)
 def test_weighted_kappas_are_those_of_scikit_learn(chosen):
     y, p = NAMES[IDS], NAMES[GUESS]

@@ -191,9 +191,11 @@ def _evaluate_pooled_rate(code, square, S, first):
 
 
 @jit(inner=True, borrows=True)
-def make_totals(sums, at, S, C, products, ordered):
-    """Write the whole-matrix values (accuracy, MCC, kappa, ...) of eight matrices, NaN for 0/0."""
-    one = TABLES * C
+def make_totals(sums, at, S, one, C, products, ordered):
+    """Write the whole-matrix values (accuracy, MCC, kappa, ...) of eight matrices, NaN for 0/0.
+
+    The first line of `S` after the tables is `one`.
+    """
     out, n, right = one + TOTALS, load(S, one + TOTAL_MASS), load(S, one + RIGHT)
     store(S, out + ACCURACY, right / n)
     store(S, out + JACCARD_MICRO, right / (n + (n - right)))
@@ -262,24 +264,33 @@ def _finish_step(plan, row, made, tile, out, first, count):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def run_remaining_steps(plan, sums, at, S, C, out, first, count):
-    """Run the remaining steps of a plan (reductions, totals, combinations) and write the results of eight matrices.
-
-    Results of the second pass (``_second_pass``) are in `sums` already, in the tile whose first line is `at`. Steps are
-    sorted by kind: the most frequent kinds have a loop each, since a choice for every step is often mispredicted.
-    """
-    rows, params, values, memory, starts = plan.rows, plan.params, plan.values, out[0], out[1]
-    size, tables = SINGLE + C, TABLES * C + NUMBERS
-    registers = tables + values * size
-    tile = sums, at, S, registers, some(load(sums, at + STATUS_LINE) != float(OK))
-    row, end = values, len(rows)
-    while row < end and rows[row, 0] == EACH:
+def write_class_values(plan, S, C, out, first, count):
+    """Write the values of every class of eight matrices, undefined ones replaced by the plan's fill value."""
+    rows, params, memory, starts = plan.rows, plan.params, out[0], out[1]
+    size, tables, row = SINGLE + C, TABLES * C + NUMBERS, plan.values
+    while row < len(rows) and rows[row, 0] == EACH:
         value, fill = tables + rows[row, 5] * size, params[rows[row, 6], 0]
         start = starts[plan.scalars + rows[row, 2]] + first * C
         for k in range(C):
             for w in range(count):
                 x = S[value + SINGLE + k, w]
                 memory[0, start + w * C + k] = fill if np.isnan(x) else x
+        row += 1
+
+
+@jit(inner=True, inline=True, borrows=True)
+def run_scalar_steps(plan, sums, at, S, C, out, first, count):
+    """Run the steps that make scalars (reductions, totals, combinations) and write the results of eight matrices.
+
+    Results of the second pass (``_second_pass``) are in `sums` already, in the tile whose first line is `at`. Steps are
+    sorted by kind: the most frequent kinds have a loop each, since a choice for every step is often mispredicted.
+    """
+    rows, params, values = plan.rows, plan.params, plan.values
+    size, tables = SINGLE + C, TABLES * C + NUMBERS
+    registers = tables + values * size
+    tile = sums, at, S, registers, some(load(sums, at + STATUS_LINE) != float(OK))
+    row, end = values, len(rows)
+    while row < end and rows[row, 0] == EACH:
         row += 1
     while row < end and rows[row, 0] == REDUCE and rows[row, 1] == MEAN:
         value = tables + rows[row, 5] * size

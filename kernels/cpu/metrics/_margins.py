@@ -334,21 +334,8 @@ def load_sums(given, exact, usual, sums, start, stop):
 def _copy_sums(given, exact, most, b, w, sums, at):
     """Validate the sums of matrix `b` and copy them to lane `w`, as int64 if the total is huge."""
     d, t, p, band, top = given
-    C, whole = t.shape[1], sums.view(np.int64)
-    zero = t.dtype.type(0)
-    slack = 0.0 if exact else 1e-9  # the margins of a fractional matrix are rounded, each in its own order
-    n, others = zero, zero
-    ok = True
-    for k in range(C):
-        ok = ok and d[b, k] >= zero and t[b, k] >= zero and p[b, k] >= zero
-        ok = ok and not (exact and (t[b, k] > MOST_COUNT - n or p[b, k] > MOST_COUNT - others))
-        n += t[b, k]
-        others += p[b, k]
-    for k in range(C):
-        rest = min(t[b, k] - d[b, k], p[b, k] - d[b, k], (n - t[b, k]) - (p[b, k] - d[b, k]))
-        ok = ok and rest >= -slack * n
-    ok = ok and n - n == zero and abs(n - others) <= slack * n
-    ok = ok and _has_sum(band, b, n, slack) and _has_sum(top, b, n, slack)
+    C, whole, zero = t.shape[1], sums.view(np.int64), t.dtype.type(0)
+    n, ok = judge_sums(given, exact, b)
     wide = exact and ok and n > most
     sums[at + STATUS_LINE, w], sums[at + SIZE_LINE, w] = HUGE if wide else OK if ok else INVALID, n
     if wide:
@@ -362,6 +349,27 @@ def _copy_sums(given, exact, most, b, w, sums, at):
                 whole[at + FIRST + part * C + k, w] = np.int64(five[part])
             else:
                 sums[at + FIRST + part * C + k, w] = five[part]
+
+
+@jit(inner=True, borrows=True)
+def judge_sums(given, exact, b):
+    """Return the total of matrix `b`, and whether a matrix can have its sums."""
+    d, t, p, band, top = given
+    C, zero = t.shape[1], t.dtype.type(0)
+    slack = 0.0 if exact else 1e-9  # the margins of a fractional matrix are rounded, each in its own order
+    n, others = zero, zero
+    ok = True
+    for k in range(C):
+        ok = ok and d[b, k] >= zero and t[b, k] >= zero and p[b, k] >= zero
+        ok = ok and not (exact and (t[b, k] > MOST_COUNT - n or p[b, k] > MOST_COUNT - others))
+        n += t[b, k]
+        others += p[b, k]
+    for k in range(C):
+        rest = min(t[b, k] - d[b, k], p[b, k] - d[b, k], (n - t[b, k]) - (p[b, k] - d[b, k]))
+        ok = ok and rest >= -slack * n
+    ok = ok and n - n == zero and abs(n - others) <= slack * n
+    ok = ok and _has_sum(band, b, n, slack) and _has_sum(top, b, n, slack)
+    return n, ok
 
 
 @jit(inner=True, borrows=True)

@@ -95,8 +95,11 @@ def most_confused(M, *, k, by, num_threads=None):
 
 
 @jit()
-def _count_class_sums(y, p, weight, groups, ignored, C, sums):
-    """Count labels into the :class:`ClassSums` of each group; return how many pairs are out of range."""
+def _count_class_sums(y, p, weight, groups, ignored, C, ordered, sums):
+    """Count labels into the :class:`ClassSums` of each group; return how many pairs are out of range.
+
+    Bands and tops are counted only if `ordered`.
+    """
     outside = 0
     for i in range(len(y)):
         truth, guess = np.int64(y[i]), np.int64(p[i])
@@ -110,8 +113,9 @@ def _count_class_sums(y, p, weight, groups, ignored, C, sums):
         one = 1 if weight is None else weight[i]
         sums[ROW, at + truth] += one
         sums[COL, at + guess] += one
-        sums[BAND, at + abs(truth - guess)] += one
-        sums[TOP, at + max(truth, guess)] += one
+        if ordered:
+            sums[BAND, at + abs(truth - guess)] += one
+            sums[TOP, at + max(truth, guess)] += one
         if truth == guess:
             sums[DIAGONAL, at + truth] += one
     return outside
@@ -141,6 +145,33 @@ def _count_class_pairs(y, p, agreements, others, bands):
 
 
 @jit()
+def _count_margins(y, p, rows, guesses):
+    """Count unweighted pairs by true and by predicted class; return how many pairs are out of range.
+
+    The lower half of ``rows[c]`` (uint64) counts the pairs of true class c, the upper half those that agree, so that a
+    pair writes to two places and the loop has no branch that depends on whether it agrees.
+    """
+    outside, one, n, half = 0, np.uint64(1), np.uint64(len(rows)), np.uint64(32)
+    for k in range(len(y)):
+        i, j = np.uint64(y[k]), np.uint64(p[k])
+        if i < n and j < n:
+            rows[i] += one | (np.uint64(i == j) << half)
+            guesses[j] += np.uint32(1)
+        else:
+            outside += 1
+    return outside
+
+
+@jit()
+def _add_margins(rows, guesses, sums):
+    """Add the tables of :func:`_count_margins` to the :class:`ClassSums`."""
+    for c in range(len(rows)):
+        sums[DIAGONAL, c] += np.int64(rows[c] >> np.uint64(32))
+        sums[ROW, c] += np.int64(rows[c] & np.uint64(0xFFFFFFFF))
+        sums[COL, c] += np.int64(guesses[c])
+
+
+@jit()
 def _add_class_pairs(agreements, others, bands, sums):
     """Add the tables of :func:`_count_class_pairs` to the :class:`ClassSums`."""
     total = np.int64(0)
@@ -155,14 +186,16 @@ def _add_class_pairs(agreements, others, bands, sums):
     sums[BAND, 0] += total
 
 
-def label_margins(y, p, weight, groups, *, n_classes, n_groups, ignored=None, num_threads=None):
+def label_margins(y, p, weight, groups, *, n_classes, n_groups, ignored=None, ordered=True, num_threads=None):
     """Return the class sums of label pairs, without their matrices; total, status, pairs out of range.
 
-    `weight` and `groups` have the shape of `y`, or are None.
+    `weight` and `groups` have the shape of `y`, or are None. Bands and tops, which only metrics of ordered classes
+    read, may be 0 unless `ordered`.
     """
     integers = weight is not None and weight.dtype.kind != "f" and weight.size
     if integers and not halves.fits(int(weight.min()), int(weight.max()), y.shape[-1]):
-        options = {"n_classes": n_classes, "n_groups": n_groups, "ignored": ignored, "num_threads": num_threads}
+        options = {"n_classes": n_classes, "n_groups": n_groups, "ignored": ignored}
+        options |= {"ordered": ordered, "num_threads": num_threads}
         return merge_halves(*(label_margins(y, p, half, groups, **options) for half in halves.split_halves(weight)))
     batch, n = y.shape[:-1], y.shape[-1]
     rows = math.prod(batch)
@@ -174,24 +207,25 @@ def label_margins(y, p, weight, groups, *, n_classes, n_groups, ignored=None, nu
     is_plain = weight is None and groups is None and ignored is None
     seconds = rows * n * (SECONDS_PER_PLAIN_PAIR if is_plain else SECONDS_PER_LABEL_PAIR)
     out, outside = np.zeros((rows, SUMS, cells), kind), np.zeros(rows, np.int64)
+    count_pairs, add_tables = (_count_class_pairs, _add_class_pairs) if ordered else (_count_margins, _add_margins)
 
     def count(b, sums, start, stop):
         """Count samples `start` to `stop` of row `b` into `sums`, in blocks; return the pairs out of range."""
         number = 0
         tables = None
         if is_plain and 0 < n_classes <= stop - start < 2**32:
-            tables = np.zeros(n_classes, np.uint32), np.zeros((n_classes, 4), np.uint32), np.zeros(n_classes, np.uint32)
+            tables = _make_tables(n_classes, ordered)
         for first in range(start, stop, SAMPLES_PER_PIECE):
             pool.checkpoint()
             last = min(first + SAMPLES_PER_PIECE, stop)
             given = [block(a, slice(b, b + 1), slice(first, last), d) for a, d in zip(samples, dtypes, strict=True)]
             truth, guess, own, group = (None if a is None else a[0] for a in given)
             if tables is None:
-                number += _count_class_sums(truth, guess, own, group, ignored, n_classes, sums)
+                number += _count_class_sums(truth, guess, own, group, ignored, n_classes, ordered, sums)
             else:
-                number += _count_class_pairs(truth, guess, *tables)
+                number += count_pairs(truth, guess, *tables)
         if tables is not None:
-            _add_class_pairs(*tables, sums)
+            add_tables(*tables, sums)
         return number
 
     def work(_, start, stop):
@@ -212,6 +246,13 @@ def label_margins(y, p, weight, groups, *, n_classes, n_groups, ignored=None, nu
         status[~np.isfinite(sums).all(axis=(0, -1))] = INVALID
         sums[:, status != OK], total[status != OK] = np.nan, np.nan
     return (*sums, total, status, int(outside.sum()))
+
+
+def _make_tables(C, ordered):
+    """Return the empty tables that pairs of `C` classes are counted into."""
+    if ordered:
+        return np.zeros(C, np.uint32), np.zeros((C, 4), np.uint32), np.zeros(C, np.uint32)
+    return np.zeros(C, np.uint64), np.zeros(C, np.uint32)
 
 
 def merge_halves(low, high):

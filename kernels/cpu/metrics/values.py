@@ -12,6 +12,7 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.nontemporal import CACHE_LINE_BYTES, settle
 from cmfast.kernels.cpu._core.vector import WIDTH, load, some, store, where
 from cmfast.kernels.cpu.metrics import (
+    _class_lanes,
     _derived_tables,
     _derived_tables_exact,
     _formulas,
@@ -220,8 +221,9 @@ def _evaluate(sums, C, plan, S, wide, out, start, stop):
         if plan.pooled:
             _derived_tables.pool_classes(S, C, plan.members)
         _formulas.make_values(plan, S, C)
-        _formulas.make_totals(sums, at, S, C, plan.products, plan.ordered)
-        _formulas.run_remaining_steps(plan, sums, at, S, C, out, first, count)
+        _formulas.make_totals(sums, at, S, _derived_tables.TABLES * C, C, plan.products, plan.ordered)
+        _formulas.write_class_values(plan, S, C, out, first, count)
+        _formulas.run_scalar_steps(plan, sums, at, S, C, out, first, count)
         for w in range(count):
             code = sums[at + STATUS_LINE, w]
             status[first + w] = np.int8(code)
@@ -325,12 +327,26 @@ def metrics_of_sums(d, t, p, bands, tops, *, plan, num_threads=None):
     flat = tuple(
         batches.flat_batch(absent if a is None else as_sums(a, fractions=not exact), 1) for a in (d, t, p, bands, tops)
     )
+    if bands is None and tops is None and _class_lanes.is_fit(C, len(flat[1]), plan):
+        results = _run_by_classes(flat, exact, usual, C, batch, plan, batches.result_dtype(*given))
+        if results is not None:
+            return results
 
     def fill(sums, _, start, stop):
         """Copy the sums that the caller passed into tiles."""
         return _margins.load_sums(flat, exact, usual, sums, start, stop)
 
     return run(fill, given, usual, C, batch, SUMS * C, plan, num_threads)
+
+
+def _run_by_classes(flat, exact, usual, C, batch, plan, kind):
+    """Run `plan` on the class sums of few matrices of many classes; return None where a total is not usual."""
+    out, scalars, tables = _new_results(plan, C, batch, kind)
+    if not _class_lanes.run(flat, exact, usual, plan, out, C):
+        return None
+    if not batch:
+        return (*scalars[:, 0], *tables[:, 0], out[2][0])
+    return (*shape_results(scalars, tables, batch), out[2].reshape(batch))
 
 
 def _common_totals(C, plan, *given):

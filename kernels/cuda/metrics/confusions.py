@@ -89,10 +89,11 @@ def label_margins(
     n_classes: int,
     n_groups: int | None,
     ignored: int | None = None,
+    ordered: bool = True,
     num_threads: int | None = None,
 ) -> tuple[Any, ...]:
     """Return the class sums of label pairs, without their matrices; total, status, pairs out of range."""
-    del num_threads
+    del ordered, num_threads  # bands and tops are counted in the same pass
     xp, batch, n = library(y), y.shape[:-1], y.shape[-1]
     rows, tables = math.prod(batch), 1 if n_groups is None else n_groups
     plain = weight is None and groups is None and ignored is None
