@@ -148,14 +148,12 @@ def test_intervals_block_by_block_are_those_of_the_whole(capsys, method):
     M[3, 1, 0, 0] = 0.5
     np.save("M.npy", M)
     names = ["accuracy", "recall"]
-    drawn = {"n_resamples": 500} if method == "posterior" else {}
     argv = ["--only", *names, "--interval", "--method", method, "--confidence-level", "0.9", "--quiet"]
-    argv += ["--resamples", "500"] if drawn else []
     status = cli.main(["metrics", "M.npy", *argv, "--block-mb", "0.001", "-o", "out.parquet"])
     said = capsys.readouterr().err.splitlines()
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
-        found = cmfast.uncertainty.interval(M, names, method=method, confidence_level=0.9, **drawn)
+        found = cmfast.uncertainty.interval(M, names, method=method, confidence_level=0.9)
     table = pd.read_parquet("out.parquet")
     for k, end in enumerate(("low", "high"), 1):
         np.testing.assert_array_equal(table[f"accuracy {end}"], found["accuracy"][k].ravel())
