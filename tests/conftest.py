@@ -38,6 +38,8 @@ if os.environ.get("NUMBA_DISABLE_JIT") == "1":  # kernels run as plain Python, w
     math.ldexp = lambda x, power: float(np.ldexp(x, int(power)))
 
 hypothesis.settings.register_profile("default", deadline=None, derandomize=True)
+# A fourth of the examples: the whole run tries these tests again, with all of them.
+hypothesis.settings.register_profile("short", deadline=None, derandomize=True, max_examples=25)
 hypothesis.settings.register_profile("deep", deadline=None, max_examples=2000)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "default"))
 
@@ -57,15 +59,22 @@ def pytest_configure(config):
     if workerinput is not None:
         config.is_short = workerinput["is_short"]
         if config.is_short:
-            launch.UNROLLED_SIZES = SIZES
+            _shorten()
         return
     config.is_bare = config.args_source is not pytest.Config.ArgsSource.ARGS
     others = config.option.markexpr or config.option.after_short
     config.is_short = config.option.short or (config.is_bare and not others)
     if config.is_short:
-        launch.UNROLLED_SIZES = SIZES
+        _shorten()
     if config.is_short and config.is_bare and not config.option.collectonly:
         config.pluginmanager.register(Passed(config))
+
+
+def _shorten():
+    """Compile less straight-line code, and try fewer examples of laws."""
+    launch.UNROLLED_SIZES = SIZES
+    if "HYPOTHESIS_PROFILE" not in os.environ:
+        hypothesis.settings.load_profile("short")
 
 
 class Passed:
@@ -75,8 +84,8 @@ class Passed:
         self._config, self._names = config, []
 
     def pytest_runtest_logreport(self, report):
-        """Note one; a skip in its set-up never gets here."""
-        if report.when == "call" and report.passed:
+        """Note one; a skip in its set-up never gets here. Of laws more examples are to be tried."""
+        if report.when == "call" and report.passed and "hypothesis" not in report.keywords:
             self._names.append(report.nodeid)
 
     def pytest_sessionfinish(self):

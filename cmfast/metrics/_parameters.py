@@ -246,7 +246,7 @@ def _validate_class_weights(weights: Array, C: int) -> Any:
     """Validate the class weights of tau and return them as a float64 array on the host."""
     (adopted,) = dispatch.adopt(weights=weights)
     validate.real(weights=adopted)
-    table = np.ascontiguousarray(adapter(adopted).to_host(adopted), np.float64)
+    table = np.array(adapter(adopted).to_host(adopted), np.float64, order="C")  # writable, as all parts of plans
     if table.shape != (C,):
         validate.refuse("weights", f"of shape {(C,)}", f"shape {table.shape}")
     if not (np.isfinite(table).all() and (table >= 0).all()):

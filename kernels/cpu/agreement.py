@@ -32,7 +32,7 @@ MOST_TABULATED = 1 << 13  # categories up to which a table of disagreements is m
 MEASURED = 6
 
 
-@jit(inner=True, inline=True)
+@jit(inner=True, inline=True, borrows=True)
 def _disagree(kind, table, values, k, other):
     """Return the disagreement of two categories."""
     if kind == TABULATED:
@@ -42,7 +42,7 @@ def _disagree(kind, table, values, k, other):
     return (values[k] - values[other]) ** 2
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _average_disagreement(kind, table, values, shares, out):
     """Write, for every category, its disagreement summed over the categories with `shares`; return that of `shares`."""
     q, total = len(shares), 0.0
@@ -71,7 +71,7 @@ def _average_disagreement(kind, table, values, shares, out):
     return whole
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _gather_items(row, by_rater, seen, items):
     """Write the distinct categories of each item, their counts, how many there are, and the ratings of the item.
 
@@ -103,7 +103,7 @@ def _gather_items(row, by_rater, seen, items):
     return True
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _measure_items(kind, table, values, items, observed):
     """Write the disagreement of two ratings of each item; return its mean, and the items with a rating and with two."""
     categories, numbers, held, sizes = items
@@ -124,7 +124,7 @@ def _measure_items(kind, table, values, items, observed):
     return total / paired if paired > 0 else np.nan, rated, paired
 
 
-@jit(inner=True, inline=True)
+@jit(inner=True, inline=True, borrows=True)
 def _project(items, i, vector):
     """Return the mean of `vector` over the categories of the ratings of item `i`."""
     categories, numbers, held, sizes = items
@@ -134,7 +134,7 @@ def _project(items, i, vector):
     return found / sizes[i]
 
 
-@jit(inner=True, inline=True)
+@jit(inner=True, inline=True, borrows=True)
 def _write(out, estimate, powers, n, observed, expected, filling):
     """Write the results from sums of powers of the terms of `n` items, and two disagreements; `filling` for 0/0.
 

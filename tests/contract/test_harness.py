@@ -14,6 +14,7 @@ from describe import describe_call, describe_value
 from first_line import reword, reword_group
 from hypothesis.strategies import integers
 from optional import torch
+from short_cases import list_cases
 
 import cmfast
 
@@ -242,7 +243,8 @@ def test_nan_is_not_a_number_within_tolerance():
 def test_the_oracle_of_a_case_is_not_trivial():
     """A result of zeros, or the input itself, must not satisfy every case of an op."""
     for op, cases in CASES.items():
-        parts = (np.asarray(getattr(part, "low", part)) for case in cases for part in expected(op, case))
+        some = [*list_cases(op), *cases]  # first those that the oracle is asked for in any run
+        parts = (np.asarray(getattr(part, "low", part)) for case in some for part in expected(op, case))
         assert any(part.size > 1 and np.any(part != 0) for part in parts), op
 
 

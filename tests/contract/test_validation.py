@@ -7,6 +7,8 @@ import ast
 import inspect
 import re
 import warnings
+from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from callables import (
     NAMESPACES,
     ONLY_BI,
     RECORDS,
+    Made,
     arrays_of_a_namespace,
     call,
     get_message_name,
@@ -83,10 +86,20 @@ def test_what_these_tests_call_good_is_good(name, make, tmp_path):
     assert [w for w in caught if not issubclass(w.category, cmfast.DiagnosticWarning)] == []
 
 
+@cache
+def make_once(name, make):
+    """Return the entry of `name` with its object and its other arguments made: what is refused changes none of them."""
+    entry = ENTRIES[name]
+    function, others = entry.of(make), entry.others.items()
+    made = {option: value.of(make) if isinstance(value, Made) else value for option, value in others}
+    return replace(entry, of=lambda _: function, others=made)
+
+
 def refused(name, argument, make=np.asarray, /, **changes):
     """Return what `name` says of `argument`, and the class of error."""
+    entry = make_once(name, make)
     with pytest.raises(REFUSALS) as caught:
-        call(ENTRIES[name], make, **changes)
+        call(entry, make, **changes)
     text = str(caught.value)
     assert text.startswith(f"{get_message_name(name)}: "), text
     assert argument in text.removeprefix(f"{get_message_name(name)}: "), text

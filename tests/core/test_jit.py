@@ -163,8 +163,7 @@ def test_no_writable_place_at_all(copy, tmp_path):
     file = tmp_path / "file"  # a file where the folder should be: nothing can be made in it, not even by root
     file.touch()
     nowhere = {name: str(file) for name in ("HOME", "XDG_CACHE_HOME")}
-    for environment in (nowhere, nowhere | {"NUMBA_CACHE_DIR": str(file)}):
-        assert ask(**environment) == (12.0, 0)
+    for environment in (nowhere, nowhere, nowhere | {"NUMBA_CACHE_DIR": str(file)}):
         assert ask(**environment) == (12.0, 0)
 
 

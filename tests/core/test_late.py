@@ -83,7 +83,7 @@ jit._CompileListener.on_start = lambda self, event: (
     names.add(event.data["dispatcher"].py_func.__name__), begun(self, event)
 )
 jit.watch(lambda *_: None, lambda: None)
-for M in [[9, 1], [1, 9]], [[1, 9], [9, 1]], [[0, 9, 1], [9, 1, 1], [1, 1, 9]]:
+for M in [[9, 1, 1], [1, 9, 1], [1, 1, 9]], [[1, 9, 1], [9, 1, 1], [1, 1, 9]], [[0, 9, 1], [9, 1, 1], [1, 1, 9]]:
     cmfast.bi_normalize(M)
     print(sorted(names & PARTS))
 """

@@ -276,8 +276,8 @@ def test_scaled_tables_and_counts_keep_their_names(make):
         frame = found.to_pandas()
         assert list(frame.index) == list(frame.columns) == WORDS
         np.testing.assert_array_equal(frame, found.matrix)
-        assert [tick.get_text() for tick in found.plot().ax_.get_yticklabels()] == WORDS
         assert pickle.loads(pickle.dumps(found)).to_pandas().equals(frame)
+    assert [tick.get_text() for tick in found.plot().ax_.get_yticklabels()] == WORDS
     assert list(make(TABLE.to_numpy()).to_pandas().index) == [0, 1, 2]
     assert list(make(pd.DataFrame(TABLE.to_numpy())).to_pandas().index) == [0, 1, 2]
 

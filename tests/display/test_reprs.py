@@ -48,6 +48,12 @@ def test_one_line_and_a_picture(name):
     assert not hasattr(found, "figure_")
     assert "<img" not in found.plot()._repr_html_()  # the notebook shows the open figure itself, and closes it
     pyplot.close("all")
+
+
+def test_what_was_closed_is_drawn_again():
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    found = DISPLAYS["ConfusionDisplay"]().plot()
+    pyplot.close("all")
     other = pyplot.figure()  # has the number that the closed one had
     again = found._repr_html_()
     assert again.endswith("</figcaption></figure>")

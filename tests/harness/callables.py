@@ -115,6 +115,8 @@ class Entry:
     """Arrays are metadata on the host: whatever becomes a NumPy array will do."""
     name: str = ""
     """How messages call it, where that is not its own name (an alias)."""
+    parameters: tuple[str, ...] = ()
+    """Its parameters but those of a normalisation, known without making the object of a method."""
 
 
 @dataclass(frozen=True)
@@ -144,8 +146,7 @@ ONLY_BI = tuple(BiOptions.__annotations__)  # the **options of a normalisation
 
 def options(entry: Entry) -> list[str]:
     """Return the names of all arguments that are no arrays, without those of a normalisation."""
-    some = inspect.signature(entry.of(np.asarray)).parameters.values()
-    return [p.name for p in some if p.kind != p.VAR_KEYWORD and p.name not in entry.arrays]
+    return [name for name in entry.parameters if name not in entry.arrays]
 
 
 def list_members(hint: Any) -> tuple[Any, ...]:
@@ -996,6 +997,7 @@ def derive(name: str, function: Callable[..., Any]) -> Entry:
         free=FREE.union(special.get("free", ())).intersection(hints),
         host=special.get("host", False),
         name=alias,
+        parameters=tuple(p.name for p in named),
     )
 
 

@@ -12,13 +12,14 @@ from cmfast import Status
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.margins.launch import iterate, make_large_workspace
 from cmfast.kernels.cpu.margins.tables import conjugate_gradients
-from cmfast.kernels.cpu.margins.tables.newton import SOLVE, start_table
+from cmfast.kernels.cpu.margins.tables.newton import SOLVE
 from cmfast.kernels.cpu.margins.tables.newton_system import (
     factorize_hessian,
     factorize_symbolically,
     scale_system,
     solve_system,
 )
+from cmfast.kernels.cpu.margins.tables.separate_steps import start_table
 from cmfast.kernels.cpu.margins.tables.workspace import CELLS, LEVENBERG, SLACK, STEPS, UNKNOWNS
 from cmfast.kernels.cpu.solver.panel_cholesky import COLUMNS, allocate_panels, factorize_panels, substitute_panels
 from cmfast.kernels.shared import margins_layout

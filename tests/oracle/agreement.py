@@ -10,22 +10,30 @@ NAMES = "fleiss_kappa", "krippendorff_alpha", "gwet_ac1", "gwet_ac2", "conger_ka
 
 
 class Dual:
-    """A number and its derivative in the weight of one item."""
+    """A number and its derivative in the weight of one item, which is 0 for most numbers."""
+
+    __slots__ = "slope", "value"
 
     def __init__(self, value, slope=0):
-        self.value, self.slope = Fraction(value), Fraction(slope)
+        self.value = value if type(value) is Fraction else Fraction(value)
+        self.slope = slope
 
     def __add__(self, other):
-        return Dual(self.value + other.value, self.slope + other.slope)
+        slope = self.slope + other.slope if self.slope and other.slope else self.slope or other.slope
+        return Dual(self.value + other.value, slope)
 
     def __sub__(self, other):
-        return Dual(self.value - other.value, self.slope - other.slope)
+        return Dual(self.value - other.value, self.slope - other.slope if other.slope else self.slope)
 
     def __mul__(self, other):
-        return Dual(self.value * other.value, self.slope * other.value + self.value * other.slope)
+        one = self.slope * other.value if self.slope else 0
+        return Dual(self.value * other.value, one + self.value * other.slope if other.slope else one)
 
     def __truediv__(self, other):
-        return Dual(self.value / other.value, (self.slope * other.value - self.value * other.slope) / other.value**2)
+        if not other.slope:
+            return Dual(self.value / other.value, self.slope / other.value if self.slope else 0)
+        slope = self.slope * other.value - self.value * other.slope
+        return Dual(self.value / other.value, slope / other.value**2)
 
 
 def plus(terms):
@@ -231,7 +239,7 @@ def measure_one(name, items, weights, tables, q, filling):
         return (filling if estimate is None else estimate), math.nan, *shown, m
     squares = Fraction(0)
     for i in range(len(items)):
-        w = [Dual(1, j == i) for j in range(len(items))]
+        w = [Dual(1, int(j == i)) for j in range(len(items))]
         squares += (m * measure(name, items, w, weights, tables, q, filling)[0].slope) ** 2
     error = math.sqrt(squares / (m * (m - 1))) if m > 1 else math.nan
     value = estimate.value

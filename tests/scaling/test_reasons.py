@@ -122,7 +122,7 @@ def probe(function, library, odd, good, *targets, **options):
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("dtype", [np.float64, pytest.param(np.float32, marks=pytest.mark.exhaustive)])
 @pytest.mark.parametrize("smoothing", SMOOTHING, ids=str)
 def test_a_matrix_without_answer_is_explained_and_leaves_its_neighbours(library, dtype, smoothing):
     found = set()

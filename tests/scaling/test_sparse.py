@@ -88,7 +88,7 @@ def test_cells_given_twice_are_added_up():
 
 def test_a_large_table_stays_sparse():
     rng = np.random.default_rng(4)
-    R, C, n = 30_000, 20_000, 200_000
+    R, C, n = 10_000, 7_000, 70_000
     i, j = rng.integers(0, R, n), rng.integers(0, C, n)
     A = scipy.sparse.coo_array((np.exp(rng.normal(0.0, 1.0, n)), (i, j)), shape=(R, C)).tocsr()
     x, y = np.exp(rng.normal(0.0, 1.0, R)), np.exp(rng.normal(0.0, 1.0, C))

@@ -153,26 +153,41 @@ def test_bootstrap_is_that_of_samples_drawn_by_hand(name, units):
     np.testing.assert_allclose([found.pair_low[0], found.pair_high[0]], difference, rtol=1e-9)
 
 
-def score_pairs(name):
-    """Return a function of labels, scores and weights: Hand and Till's average, as scikit-learn takes no weights."""
+def compare_pairs(positive, s, w):
+    """Return the weighted share of pairs in which the positive has the higher score; a tie counts half."""
+    above, below = s[positive][:, np.newaxis], s[~positive]
+    won = w[positive] @ ((above > below) + 0.5 * (above == below)) @ w[~positive]
+    return won / (w[positive].sum() * w[~positive].sum())
+
+
+def score_classes(name):
+    """Return a function of labels, scores and weights: the average over classes, or Hand and Till's over pairs."""
 
     def score(y, s, w):
         total = shares = 0.0
-        for j, k in combinations(range(3), 2):
-            mask = (y == j) | (y == k)
+        for classes in combinations(range(3), 2) if "ovo" in name else ((0,), (1,), (2,)):
+            mask = np.isin(y, classes) if "ovo" in name else np.full(len(y), True)
             own, part, weight = y[mask], s[mask], w[mask]
-            area = np.mean([roc_auc_score(own == c, part[:, c], sample_weight=weight) for c in (j, k)])
-            share = weight.sum() if name.endswith("_weighted") else 1.0
+            area = np.mean([compare_pairs(own == c, part[:, c], weight) for c in classes])
+            share = w[np.isin(y, classes)].sum() if name.endswith("_weighted") else 1.0
             total, shares = total + share * area, shares + share
         return total / shares
 
     return score
 
 
-SCORES_OF_WEIGHTS = {
-    name: score_pairs(name) if "ovo" in name else lambda y, s, w, score=score: score(y, s, sample_weight=w)
-    for name, score in SCORES.items()
-}
+SCORES_OF_WEIGHTS = {name: score_classes(name) for name in NAMES if "ov" in name}
+SCORES_OF_WEIGHTS["roc_auc"] = lambda y, s, w: compare_pairs(y == 1, s, w)
+SCORES_OF_WEIGHTS["average_precision"] = lambda y, s, w: average_precision_score(y, s, sample_weight=w)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_pairs_give_what_scikit_learn_does(name):
+    y, s, _ = draw(name, 60)
+    np.testing.assert_allclose(SCORES_OF_WEIGHTS[name](y, s, np.ones(60)), SCORES[name](y, s), rtol=1e-12)
+    if "ovo" not in name:  # of which scikit-learn takes no weights
+        w = np.arange(1.0, 61.0)
+        np.testing.assert_allclose(SCORES_OF_WEIGHTS[name](y, s, w), SCORES[name](y, s, sample_weight=w), rtol=1e-12)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -310,7 +325,10 @@ def test_small_groups_are_warned_of():
         uncertainty.compare_groups(y, s, group, "roc_auc_ovr")
 
 
-@pytest.mark.parametrize("method", ["newcombe", "logit", "delta", "bootstrap"])
+MORE = [pytest.param(name, marks=pytest.mark.exhaustive) for name in ("newcombe", "logit", "bootstrap")]
+
+
+@pytest.mark.parametrize("method", ["delta", *MORE])
 def test_equal_groups_differ_rarely(method):
     rng, found = np.random.default_rng(8), []
     group = np.repeat([0, 1, 2], 80)

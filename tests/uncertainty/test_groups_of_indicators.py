@@ -79,13 +79,12 @@ def test_errors_are_those_of_samples_drawn_by_numpy(name, clustered):
     found = compare(y, p, group, name, n_resamples=4000, **options)
     to_all = compare(y, p, group, name, n_resamples=4000, reference="overall", **options)
     drawn, whole = np.empty((3, 800)), np.empty(800)
+    samples_of = [[np.flatnonzero((group == g) & (unit == j)) for j in np.unique(unit[group == g])] for g in range(3)]
     for b in range(800):
         rows = []
         for g in range(3):
-            here = np.flatnonzero(group == g)
-            units = np.unique(unit[here])
-            picks = rng.choice(units, len(units))
-            rows.append(np.concatenate([here[unit[here] == j] for j in picks]))
+            n_units = len(samples_of[g])
+            rows.append(np.concatenate([samples_of[g][k] for k in rng.integers(0, n_units, n_units)]))
             drawn[g, b] = BY_NUMPY[name](y[rows[g]], p[rows[g]])
         every = np.concatenate(rows)
         whole[b] = BY_NUMPY[name](y[every], p[every])

@@ -21,7 +21,7 @@ def test_comparisons_are_those_of_the_cpu(rng, options, monkeypatch):
     assert there == here
     assert isinstance(there.first, type(device.asarray(labels[0])))
     names = ["accuracy", "f1_macro", "kappa_quadratic", "recall"]
-    for asked in ({"n_resamples": 120}, {"method": "delta"}):
+    for asked in ({"n_resamples": 60}, {"method": "delta"}):
         on_cpu = uncertainty.compare(here, names, **asked)
         for most in (intervals.MOST_REPLICATE_BYTES, 1000):  # at once, and in parts
             monkeypatch.setattr(intervals, "MOST_REPLICATE_BYTES", most)

@@ -63,7 +63,7 @@ def test_agrees_with_an_enumeration_of_all_sets_of_rows(targets):
     rng = np.random.default_rng(["ones", "permuted", "free"].index(targets))
     shares = np.zeros(8, int)
     for size in range(1, 9):
-        R, C, n = size, (size if targets != "free" else int(rng.integers(1, 9))), 250
+        R, C, n = size, (size if targets != "free" else int(rng.integers(1, 9))), 100
         M = random_patterns(size, n, R, C, min(1.0, 2.2 / max(R, C) + 0.1))
         if targets == "ones":
             found, u, v = cmfast.support(M), np.ones((n, R), int), np.ones((n, C), int)
@@ -90,7 +90,7 @@ def test_agrees_with_an_enumeration_of_all_sets_of_rows(targets):
             else:
                 assert_blocks(this, M[k] > 0, u[k], v[k])
     kinds = [Status.CONVERGED, Status.LIMIT_ONLY, Status.INFEASIBLE]
-    assert (shares[kinds] > 50).all(), shares
+    assert (shares[kinds] > 20).all(), shares
 
 
 @pytest.mark.parametrize("unit", [0.1, 1 / 3, 1e-300, 1e300, np.pi])

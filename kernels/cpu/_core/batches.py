@@ -25,6 +25,13 @@ def flat_batch(x: np.ndarray, core: int) -> np.ndarray:
     return flat
 
 
+def freeze(x: np.ndarray) -> np.ndarray:
+    """Return a read-only view of an array, so that kernels are compiled for one type."""
+    x = x.view()
+    x.flags.writeable = False
+    return x
+
+
 def broadcast_batches(core: int, *arrays: np.ndarray) -> tuple[tuple[int, ...], list[np.ndarray], list[int]]:
     """Return the common batch shape, the flattened arrays, and each one's batch stride in items (0 if shared)."""
     return batches.flatten_all(arrays, core, np, flat_batch)

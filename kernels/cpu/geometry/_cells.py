@@ -8,6 +8,7 @@ and needs the minimum of two histograms.
 import numpy as np
 
 from cmfast.kernels.cpu._core import accumulators, pool
+from cmfast.kernels.cpu._core.batches import freeze
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.geometry import _run_length
 from cmfast.kernels.shared import geometry_weights
@@ -320,6 +321,7 @@ def _sum_excess(keys, counts, half, tables, share, workspace, out_E, out_scores)
 
 def sum_excess(keys, counts, half, W, slopes, share, num_threads=None):
     """Return the excess matrices and cell scores in float64, summed in a fixed order."""
+    keys, counts, W, slopes, share = map(freeze, (keys, counts, W, slopes, share))
     seconds = len(keys) * 4 * SECONDS_PER_RUN
     bounds = _run_length.cut_at_cells(keys, 2 * half, seconds, most=max(1, min(16, (1 << 20) // max(W.size, 1))))
     E, scores = np.zeros((len(bounds), *W.shape)), np.zeros((len(share), W.shape[2]))

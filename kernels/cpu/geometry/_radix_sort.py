@@ -10,6 +10,7 @@ from functools import cache
 
 import numpy as np
 
+from cmfast.kernels.cpu._core.copies import copy_vector
 from cmfast.kernels.cpu._core.jit import jit
 
 DIGIT_BITS = 11
@@ -62,7 +63,7 @@ def _sort_by_digits(keys, buffer, counts):
             offsets[digit] += one
         source, target = target, source
     if passes % 2 == 1:
-        keys[:] = buffer
+        copy_vector(buffer, keys)
 
 
 @cache

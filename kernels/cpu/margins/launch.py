@@ -7,8 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from cmfast.kernels.cpu._core import batches, pool
+from cmfast.kernels.cpu._core.copies import copy_vector
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH
+from cmfast.kernels.cpu.margins.tables import separate_steps
 from cmfast.kernels.cpu.margins.tables.conjugate_gradients import is_large, run_newton_steps
 from cmfast.kernels.cpu.margins.tables.dense_sweeps import LEAST_SWEPT_CELLS, scale_by_sweeps
 from cmfast.kernels.cpu.margins.tables.dense_traversal import make_plan
@@ -24,13 +26,12 @@ from cmfast.kernels.cpu.margins.tables.newton import (
     take_step,
 )
 from cmfast.kernels.cpu.margins.tables.newton_system import factorize_hessian, factorize_symbolically, solve_system
-from cmfast.kernels.cpu.margins.tables.results import write_table
+from cmfast.kernels.cpu.margins.tables.results import write_result
 from cmfast.kernels.cpu.margins.tables.workspace import (
     CELL_ERROR,
     CONVERGED_BY_SWEEPS,
     FIXED_CELLS,
     LEVENBERG,
-    PASSES,
     SOFT,
     UNKNOWNS,
     allocate_table,
@@ -39,8 +40,7 @@ from cmfast.kernels.cpu.solver.cholesky import MOST_SMALL_UNKNOWNS, factorize_up
 from cmfast.kernels.shared import margins_layout as _layout
 from cmfast.kernels.shared.margins import CELL_PROBES
 from cmfast.kernels.shared.margins_layout import TableBatch, TableMargins
-from cmfast.kernels.shared.scaling import MOST_CELL_ERROR
-from cmfast.kernels.status import LIMIT_ONLY, MAX_ITER, OK, RANGE, UNDETERMINED
+from cmfast.kernels.status import MAX_ITER
 
 SECONDS_PER_STEP = 4e-9  # time for a cell, or for a multiplication in the factorisation
 TYPICAL_STEPS = 6
@@ -178,7 +178,7 @@ def _scale_small(given, layout, rules, out, which):
     t = allocate_table(len(layout.places), layout.lines.shape[1], n_closed, n_lines, n_lines - n_closed)
     targets = np.empty(n_lines)
     for k in which:
-        targets[:] = given.wanted[k * given.wanted_step]
+        copy_vector(given.wanted[k * given.wanted_step], targets)
         status = start_table(t, given.cells[k * given.cells_step], layout, targets, rules)
         n = t.counts[UNKNOWNS]
         while status == SOLVE:
@@ -196,34 +196,10 @@ def _scale_small(given, layout, rules, out, which):
         write_result(t, layout, targets, rules, status, out, k)
 
 
-@jit()
-def write_result(t, layout, targets, rules, status, out, k):
-    """Write the results and the final status of table `k`."""
-    residual = np.nan
-    if status <= MAX_ITER:
-        residual = write_table(t, layout, targets, rules, out.table[k], out.factors[k], out.achieved[k])
-        if not residual < np.inf:
-            status = RANGE
-    if status == OK:
-        if residual > rules.tol:
-            status = MAX_ITER
-        elif not t.state[CELL_ERROR] <= MOST_CELL_ERROR:
-            status = UNDETERMINED
-        elif t.counts[FIXED_CELLS] > 0:
-            status = LIMIT_ONLY
-    if t.counts[FIXED_CELLS] > 0:
-        out.factors[k] = np.nan
-    out.residual[k], out.error[k], out.n_iter[k] = residual, t.state[CELL_ERROR], t.counts[PASSES]
-    out.status[k] = status
-    if status not in (OK, LIMIT_ONLY, MAX_ITER, UNDETERMINED):
-        out.table[k], out.factors[k], out.achieved[k] = np.nan, np.nan, np.nan
-        out.residual[k], out.error[k] = np.nan, np.nan
-
-
 def make_large_workspace(layout):
     """Allocate a table workspace without a dense Hessian."""
     n_lines, n_closed = int(layout.offsets[-1]), int(layout.offsets[1])
-    return allocate_table(len(layout.places), layout.lines.shape[1], n_closed, n_lines, 0)
+    return separate_steps.allocate_table(len(layout.places), layout.lines.shape[1], n_closed, n_lines, 0)
 
 
 def iterate(t, status, rules):
@@ -239,7 +215,7 @@ def iterate(t, status, rules):
             equations, removed = factorize_symbolically(t), t.counts[FIXED_CELLS]
         _factorize_damped(t, equations)
         solve_system(t, equations)
-        status = take_step(t, rules)
+        status = separate_steps.take_step(t, rules)
     return status, equations
 
 
@@ -253,7 +229,7 @@ def _scale_large(given, layout, rules, out, k):
     """Scale table `k` with a sparse Newton system or conjugate gradients."""
     t, cells = make_large_workspace(layout), given.cells[k * given.cells_step]
     targets = given.wanted[k * given.wanted_step].copy()
-    status, equations = iterate(t, start_table(t, cells, layout, targets, rules), rules)
+    status, equations = iterate(t, separate_steps.start_table(t, cells, layout, targets, rules), rules)
     by_products = equations is None and is_large(t)
     if by_products and status == MAX_ITER:
         t.state[CELL_ERROR] = np.inf
@@ -262,9 +238,9 @@ def _scale_large(given, layout, rules, out, k):
             equations = factorize_symbolically(t)
             _factorize_damped(t, equations)
         for number in range(CELL_PROBES):
-            perturb_targets(t, number)
+            separate_steps.perturb_targets(t, number)
             solve_system(t, equations)
-            record_perturbation(t)
+            separate_steps.record_perturbation(t)
         if not t.counts[SOFT] and not t.counts[FIXED_CELLS]:
             minimize_norm(t, equations)
-    write_result(t, layout, targets, rules, status, out, k)
+    separate_steps.write_result(t, layout, targets, rules, status, out, k)

@@ -12,7 +12,8 @@ import scipy.sparse
 
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu.margins.launch import iterate, make_large_workspace
-from cmfast.kernels.cpu.margins.tables.newton import SOLVE, start_table
+from cmfast.kernels.cpu.margins.tables.newton import SOLVE
+from cmfast.kernels.cpu.margins.tables.separate_steps import start_table
 from cmfast.kernels.cpu.margins.tables.workspace import CELL_ERROR, CELLS, FIXED_CELLS
 from cmfast.kernels.shared import margins_layout as _layout
 from cmfast.kernels.shared.margins import LEAST_PROOF_GAP, MOST_MARGIN_PASSES

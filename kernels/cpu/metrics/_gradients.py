@@ -234,12 +234,12 @@ def _differentiate_micro_average(plan, value, sums, at, C, S, line, slopes):
         if len(plan.members) == 0 or plan.members[k] > 0.0:
             cell = at + FIRST + k
             d, t, p, number = d + load(sums, cell), t + load(sums, cell + C), p + load(sums, cell + 2 * C), number + 1.0
-    n, made = number * load(sums, at + TOTAL_LINE), line + SUMMED
+    n, made, one = number * load(sums, at + TOTAL_LINE), line + SUMMED, 0 * C + 1  # no literal, as below
     store(S, line, d)
     store(S, line + 1, t)
     store(S, line + 2, p)
-    divide_margins(S, line, 1, n, S, made + LINES_OF_VALUE)
-    differentiate_class_values(value[0], value[1], S, line, 1, n, S, (made, made + LINES_OF_VALUE))
+    divide_margins(S, line, one, n, S, made + LINES_OF_VALUE)
+    differentiate_class_values(value[0], value[1], S, line, one, n, S, (made, made + LINES_OF_VALUE))
     for k in range(C):
         if len(plan.members) == 0 or plan.members[k] > 0.0:
             store(slopes, k, load(S, made + 1))
@@ -271,7 +271,8 @@ def differentiate(plan, sums, at, C, size, S, G, T):
     """
     steps, params = plan.steps, plan.params
     n, values = load(sums, at + TOTAL_LINE), LINES_OF_VALUE * C
-    value, square, filled, known, all_known = 0, 1.0, np.nan, False, False
+    # An integer, not the literal 0, for which the functions below would be compiled once more.
+    value, square, filled, known, all_known = 0 * C, 1.0, np.nan, False, False
     rates = values + plan.registers + LINES_OF_PRODUCTS
     if plan.values > 0:
         divide_margins(sums, at + FIRST, C, n, S, rates)

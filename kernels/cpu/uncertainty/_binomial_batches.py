@@ -6,6 +6,7 @@ those that need another attempt, so that few vectors are left.
 
 import numpy as np
 
+from cmfast.kernels.cpu._core.copies import copy_vector
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, absolute, floor, load_row, some, splat, sqrt, store_row, where
 from cmfast.kernels.cpu._core.vector_functions import exponent, mantissa
@@ -60,7 +61,8 @@ def draw_binomials(lines, left, p, seed, matrix, replicate, part, drawn):
         _draw_by_inversion(lines, few, rare, place, left, p)
     if few < n:
         if few > 0:
-            lines[SIZE], lines[OWNER] = lines[OTHER_SIZE], lines[OTHER_OWNER]
+            copy_vector(lines[OTHER_SIZE], lines[SIZE])
+            copy_vector(lines[OTHER_OWNER], lines[OWNER])
         _draw_by_rejection(lines, n - few, rare, place)
     for r in range(n):
         k = min(np.int64(done[r]), left[r])

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 
+from cmfast.kernels.cpu._core.copies import copy_vector
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.shared.uncertainty import MOST_ROUNDING_VARIANCE
 
@@ -74,7 +75,7 @@ def _narrow_to_rank(a, m, k, work):
         if below <= k and min(k + 1, m - 1) < below + n:
             return n, below
         n, below = m, 0
-    work[:m] = a[:m]
+    copy_vector(a[:m], work)
     return n, below
 
 

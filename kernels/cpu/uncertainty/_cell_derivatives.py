@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from cmfast.kernels.cpu._core.batches import freeze
 from cmfast.kernels.cpu._core.vector import WIDTH
 from cmfast.kernels.cpu.metrics import _gradients, _margins, values
 from cmfast.kernels.cpu.metrics._margins import SUMS
@@ -34,7 +35,7 @@ def differentiate_matrices(M, plan, num_threads):
 def differentiate_sums(sums, plan, num_threads):
     """Return the derivatives of scalars and per-class values, for counts given as class sums (n_sums, n, C)."""
     _, size, C = sums.shape
-    flat = (*sums, *[np.empty((0, C), np.int64)] * (SUMS - len(sums)))
+    flat = tuple(map(freeze, (*sums, *[np.empty((0, C), np.int64)] * (SUMS - len(sums)))))
 
     def fill(lines, _, start, stop):
         """Copy class sums into tiles."""

@@ -35,7 +35,7 @@ CORRECTIONS = np.array([
 # --- streams ----------------------------------------------------------------------------------------------------------
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def begin(stream, seed, matrix):
     """Set the key of `stream`, six words, to the seed and the number of a matrix."""
     stream[3] = np.uint64(matrix) & LOW
@@ -43,7 +43,7 @@ def begin(stream, seed, matrix):
     stream[5] = np.uint64(seed) >> HALF
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def seek(stream, replicate, part):
     """Set the counter of `stream` to the first number of a part of a replicate."""
     stream[0] = np.uint64(0)
@@ -61,7 +61,7 @@ def philox(a, b, c, d, k, m):
     return a, b, c, d
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _next_uniforms(stream):
     """Return the next two uniform numbers in (0, 1), and advance the stream."""
     a, b, c, d = philox(stream[0], stream[1], stream[2], stream[3], stream[4], stream[5])
@@ -135,7 +135,7 @@ def _stirling_correction(k):
 # --- binomial draws ---------------------------------------------------------------------------------------------------
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def binomial(stream, n, p):
     """Draw a binomial variate: successes in `n` (int64) trials of probability `p`."""
     if n == 0 or p == 0.0:
@@ -150,7 +150,7 @@ def binomial(stream, n, p):
     return n - k if p > 0.5 else k
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _draw_by_inversion(stream, n, p):
     """Draw a binomial variate by inversion of the distribution function, for small n p."""
     odds = p / (1.0 - p)
@@ -166,7 +166,7 @@ def _draw_by_inversion(stream, n, p):
             return k
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _draw_by_rejection(stream, n, p):
     """Draw a binomial variate by transformed rejection (BTRS, Hoermann 1993), for n p of at least ten."""
     q = 1.0 - p
@@ -220,7 +220,7 @@ def exp_nonpositive(x):
     return math.ldexp(_exp(x - k * LN_2 - LN_2), int(k) + 1)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _draw_normal(stream):
     """Draw a standard normal variate by the polar method."""
     while True:
@@ -231,7 +231,7 @@ def _draw_normal(stream):
             return u * math.sqrt(-2.0 * _log(s) / s)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def draw_log_gamma(stream, shape):
     """Draw the logarithm of a gamma variate (Marsaglia and Tsang 2000).
 

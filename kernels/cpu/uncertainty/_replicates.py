@@ -25,7 +25,7 @@ def _write_lane(five, n, status, sums, at, w):
             sums[at + FIRST + part * C + k, w] = five[part, k]
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _pad_lanes(sums, at, C, count):
     """Copy the last replicate to the remaining lanes of its tile."""
     for w in range(count, WIDTH):
@@ -39,7 +39,7 @@ def repeat_lanes(sums, lines, count):
     tile[:, count - (len(sums) // lines - 1) * WIDTH :] = tile[:, :1]
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _add_to_sums(five, i, j, x):
     """Add cell (i, j) with value `x` to the five class sums of one matrix."""
     five[1, i] += x
@@ -50,14 +50,14 @@ def _add_to_sums(five, i, j, x):
         five[0, i] = x
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def add_line(line, more):
     """Add `more` to `line` in place, replicate by replicate."""
     for r in range(len(more)):
         line[r] += more[r]
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def add_cell(tally, C, first, ordered, i, j, more):
     """Add each replicate's count of cell (i, j) to its class sums, stored from line `first` on."""
     if i == j:

@@ -36,7 +36,7 @@ class CellDesign(NamedTuple):
     n: Any  # number of samples to scale every matrix to; negative: keep the counts
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def invert_laplacian(P, L, K):
     """Write to `K`, 2 C x 2 C, a generalised inverse of the Laplacian ``[[1, P], [P', 1]]``, by its Schur complement.
 
@@ -89,7 +89,7 @@ def invert_laplacian(P, L, K):
                 K[a, i] -= x * P[i, k]
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _write_scaled_variances(m, P, L, K, N, T, out):
     """Write to `out` the variances of the cells of a bi-normalised matrix."""
     C = len(P)
@@ -113,7 +113,7 @@ def _write_scaled_variances(m, P, L, K, N, T, out):
                 out[a, b] = max(0.0, p * p * ((1.0 - 2.0 * p * own) / m[a, b] + rest))
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _multiply(A, B, out):
     """Write the matrix product of two square matrices."""
     out[:] = 0.0
@@ -124,7 +124,7 @@ def _multiply(A, B, out):
                 out[i, j] += x * B[k, j]
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _write_scaled_accelerations(m, P, K, out):
     """Write to `out` the accelerations of the cells of a bi-normalised matrix."""
     C = len(P)
@@ -142,7 +142,7 @@ def _write_scaled_accelerations(m, P, K, out):
             out[a, b] = cubes / (6.0 * squares * math.sqrt(squares)) if bent else 0.0
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _write_quotient_variances(m, P, design, t, p, n, out, bend):
     """Write variances and accelerations of cells divided by the total, their row sum or their column sum."""
     C, of, rows = len(P), design.of, design.rows

@@ -65,7 +65,7 @@ class Normalized(NamedTuple):
     K: Any  # (2 C, 2 C): generalised inverse of the Laplacian ``[[1, P], [P', 1]]``, of bi-normalised cells
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _write_influence(cells, counts, matrix, own, X):
     """Write to `X` the change of the normalised cells by one unit's samples; `own` is a workspace of 4 C values."""
     of, M, P, sizes, K = matrix

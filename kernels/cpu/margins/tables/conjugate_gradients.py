@@ -13,9 +13,10 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.margins.tables.newton import SOLVE, take_step
+from cmfast.kernels.cpu.margins.tables.newton import SOLVE
 from cmfast.kernels.cpu.margins.tables.newton_system import scale_system
 from cmfast.kernels.cpu.margins.tables.passes import advance_word, convert_to_perturbation
+from cmfast.kernels.cpu.margins.tables.separate_steps import take_step
 from cmfast.kernels.cpu.margins.tables.workspace import (
     CELL_ERROR,
     CELLS,

@@ -11,7 +11,7 @@ from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.vector import WIDTH
 from cmfast.kernels.cpu.margins._consistency import reconcile
 from cmfast.kernels.cpu.margins.tables import dense_passes as passes
-from cmfast.kernels.cpu.margins.tables.results import normalize_factors
+from cmfast.kernels.cpu.margins.tables.separate_steps import normalize_factors
 from cmfast.kernels.shared.margins import (
     CELLS_TOL,
     FADED,

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from cmfast.kernels.cpu._core.copies import copy_vector
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.margins.tables.workspace import UNKNOWNS
 from cmfast.kernels.cpu.solver.panel_cholesky import COLUMNS
@@ -56,9 +57,9 @@ def order_unknowns(t):
         start = begins[number]
         if start + d > len(partners):
             more = np.empty(2 * (start + d), np.int64)
-            more[:start] = partners[:start]
+            copy_vector(partners[:start], more)
             partners = more
-        partners[start : start + d] = own[:d]
+        copy_vector(own[:d], partners[start:])
         for p in range(d):
             degree[own[p]] -= 1
             for q in range(p):

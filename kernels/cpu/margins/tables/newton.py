@@ -55,7 +55,7 @@ SOLVE = -1  # status: the caller solves the Newton system
 MAX_LENGTHENED_RAISE = 12.0  # largest log-scale raise of a cell by a lengthened step: the dual is flat far away
 
 
-@jit()
+@jit(inner=True)
 def start_table(t, cells, layout, targets, rules):
     """Set up a table and sweep it; return SOLVE, or its final status."""
     status = set_up_table(t, cells, layout, targets, rules.slack, rules.smoothing)
@@ -71,7 +71,7 @@ def start_table(t, cells, layout, targets, rules):
     return _check_convergence(t, rules)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _sweep_to_convergence(t, tol):
     """Sweep while few more sweeps are predicted; return whether margins and cells are accurate without a Newton step.
 
@@ -104,7 +104,7 @@ def _sweep_to_convergence(t, tol):
     return True
 
 
-@jit()
+@jit(inner=True, borrows=True)
 def take_step(t, rules):
     """Take the Newton step that was solved for; return SOLVE, or the final status."""
     n = t.counts[UNKNOWNS]
@@ -164,7 +164,7 @@ def _lengthen_step(t, rules, length, highest):
         length = longer
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _check_convergence(t, rules):
     """Return OK where margins and cells have converged, MAX_ITER, RANGE, or SOLVE for another step."""
     residual, width = t.state[RESIDUAL], t.state[STEP_NORM]
@@ -179,7 +179,7 @@ def _check_convergence(t, rules):
     return SOLVE
 
 
-@jit()
+@jit(inner=True)
 def form_newton_system(t):
     """Form the Hessian and the right-hand side of the Newton system, scaled to a unit diagonal."""
     form_hessian(t)
@@ -187,7 +187,7 @@ def form_newton_system(t):
         t.step[k] = t.scale[k] * (t.goal[k] - t.sums[k])
 
 
-@jit()
+@jit(inner=True, borrows=True)
 def perturb_targets(t, number):
     """Set the right-hand side to pseudo-random rounding errors of the targets, determined by `number`."""
     n, word = t.counts[UNKNOWNS], np.uint64(number + 1)
@@ -206,7 +206,7 @@ def perturb_targets(t, number):
         t.step[k] *= t.scale[k]
 
 
-@jit()
+@jit(inner=True, borrows=True)
 def record_perturbation(t):
     """Update the estimated cell error by the largest change of a log cell under the solved perturbation."""
     n = t.counts[UNKNOWNS]

@@ -4,15 +4,50 @@ import math
 
 import numpy as np
 
+from cmfast.kernels.cpu._core.copies import copy_vector
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.margins.tables.workspace import CELLS, HAS_MINIMUM_NORM, SOFT, UNKNOWNS
+from cmfast.kernels.cpu.margins.tables.workspace import (
+    CELL_ERROR,
+    CELLS,
+    FIXED_CELLS,
+    HAS_MINIMUM_NORM,
+    PASSES,
+    SOFT,
+    UNKNOWNS,
+)
 from cmfast.kernels.shared.margins import MOST_LOGARITHM_RESIDUAL, MOST_ROUNDS
+from cmfast.kernels.shared.scaling import MOST_CELL_ERROR
+from cmfast.kernels.status import LIMIT_ONLY, MAX_ITER, OK, RANGE, UNDETERMINED
 
 UNKNOWNS_PER_ROUND = 10  # unknowns for each step of conjugate gradients that is allowed
 
 
-@jit()
-def write_table(t, layout, targets, rules, out, factors, achieved):
+@jit(inner=True)
+def write_result(t, layout, targets, rules, status, out, k):
+    """Write the results and the final status of table `k`."""
+    residual = np.nan
+    if status <= MAX_ITER:
+        residual = _write_table(t, layout, targets, rules, out.table[k], out.factors[k], out.achieved[k])
+        if not residual < np.inf:
+            status = RANGE
+    if status == OK:
+        if residual > rules.tol:
+            status = MAX_ITER
+        elif not t.state[CELL_ERROR] <= MOST_CELL_ERROR:
+            status = UNDETERMINED
+        elif t.counts[FIXED_CELLS] > 0:
+            status = LIMIT_ONLY
+    if t.counts[FIXED_CELLS] > 0:
+        out.factors[k] = np.nan
+    out.residual[k], out.error[k], out.n_iter[k] = residual, t.state[CELL_ERROR], t.counts[PASSES]
+    out.status[k] = status
+    if status not in (OK, LIMIT_ONLY, MAX_ITER, UNDETERMINED):
+        out.table[k], out.factors[k], out.achieved[k] = np.nan, np.nan, np.nan
+        out.residual[k], out.error[k] = np.nan, np.nan
+
+
+@jit(inner=True)
+def _write_table(t, layout, targets, rules, out, factors, achieved):
     """Write the table, its factors and sums.
 
     Return the residual, infinite where a cell or factor left the float64 range. The factors of the first hard margin
@@ -68,10 +103,11 @@ def _minimize_norm(t):
         np.zeros(closed + n + 1),
         np.zeros(closed + n + 1),
     )
-    p[:closed], p[closed:] = t.lift, t.multipliers[: n + 1]
+    copy_vector(t.lift, p)
+    copy_vector(t.multipliers[: n + 1], p[closed:])
     _multiply_gram(t, p, r)
-    p[:] = r
-    left = (r * r).sum()
+    copy_vector(r, p)
+    left = _square(r)
     goal, most, rounds = (
         MOST_LOGARITHM_RESIDUAL * MOST_LOGARITHM_RESIDUAL * left,
         max(MOST_ROUNDS, n // UNKNOWNS_PER_ROUND),
@@ -82,15 +118,26 @@ def _minimize_norm(t):
         if not square > 0.0:
             break
         length = left / square
-        found += length * p
-        r -= length * product
-        before, left = left, (r * r).sum()
-        p *= left / before
-        p += r
+        for k in range(len(p)):
+            found[k] += length * p[k]
+            r[k] -= length * product[k]
+        before, left = left, _square(r)
+        growth = left / before
+        for k in range(len(p)):
+            p[k] = p[k] * growth + r[k]
         rounds += 1
     if left <= goal:
-        t.lift[:] = found[:closed]
-        t.multipliers[:n] = found[closed : closed + n]
+        copy_vector(found[:closed], t.lift)
+        copy_vector(found[closed : closed + n], t.multipliers)
+
+
+@jit(inner=True, borrows=True)
+def _square(a):
+    """Return the sum of the squares of a vector."""
+    total = 0.0
+    for x in a:
+        total += x * x
+    return total
 
 
 @jit(inner=True, borrows=True)
@@ -113,7 +160,7 @@ def _multiply_gram(t, y, out):
     return square
 
 
-@jit()
+@jit(inner=True, borrows=True)
 def normalize_factors(layout, targets, rules, factors):
     """Normalise log factors in place: mean zero in every hard, fully known margin but the first, which compensates."""
     first = rules.first

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from cmfast.kernels.cpu._core.copies import copy_vector
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.margins._consistency import reconcile
 from cmfast.kernels.cpu.margins.tables.workspace import (
@@ -51,7 +52,7 @@ def set_up_table(t, cells, layout, targets, slack, smoothing):
     return _check_empty_marginals(t)
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _check_values(cells, targets):
     """Return INVALID for invalid cells or targets, RANGE where the targets' sum overflows, else OK."""
     for x in cells:
@@ -110,14 +111,14 @@ def _number_unknowns(t, cells, layout, targets, slack, smoothing):
         t.numbers[k], t.closed[k], t.closed_goal[k] = -1, targets[k], targets[k]
     t.state[SLACK] = slack[0]
     t.wanted[n], t.margin[n], t.slack[n] = 0.0, 0, 0.0
-    t.goal[: n + 1] = t.wanted[: n + 1]
+    copy_vector(t.wanted[: n + 1], t.goal)
     t.counts[UNKNOWNS] = n
     for k in range(n_closed, len(t.numbers)):
         if t.numbers[k] < 0:
             t.numbers[k] = n
 
 
-@jit(inner=True)
+@jit(inner=True, borrows=True)
 def _list_cells(t, cells, layout, targets, smoothing):
     """List the cells that may be positive, sorted by eliminated marginal: no marginal of theirs has the target zero."""
     n, line = 0, -1

@@ -45,7 +45,7 @@ class TableWorkspace(NamedTuple):
     state: np.ndarray  # float64
 
 
-@jit()
+@jit(inner=True)
 def allocate_table(n_cells, n_margins, n_closed, n_lines, n_unknowns):
     """Allocate the workspace of a table, with a dense Hessian of `n_unknowns` (0 for none)."""
     others = n_lines - n_closed + 1
