@@ -180,8 +180,8 @@ def adopt_scores(
         if not isinstance(pos_label, str):
             first, *others = sorted(y_true.names) or [""]
             cure = f"; pass pos_label={first!r} or {others[0]!r}" if len(others) == 1 else ""
-            given = f"{validate.format_value(pos_label)}{cure}"
-            validate.refuse("pos_label", "one of the labels if these are text", given, TypeError)
+            came = f"{validate.format_value(pos_label)}{cure}"
+            validate.refuse("pos_label", "one of the labels if these are text", came, TypeError)
         if pos_label not in y_true.names and len(y_true.names) > 1:
             _refuse_absent(pos_label, sorted(y_true.names))
         number = y_true.names.index(pos_label) if pos_label in y_true.names else -1
