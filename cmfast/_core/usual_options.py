@@ -90,13 +90,10 @@ USUAL_OPTIONS = {
         "counts",
     },
     "method": {"normalize": "it is called normalize="},
-    "metric": {"frame": _COMPUTE},
-    "metrics": {"frame": _COMPUTE},
     "multi_class": {
         "y_score": "labels are of two classes; for class k against all others pass y_true == k and the scores of k"
     },
     "names": {
-        "frame": _COMPUTE,
         "display_labels": "it is called display_labels=",
         "labels": f"labels= lists the labels in order; {NAMES_BY_INDEX}",
     },
@@ -341,5 +338,7 @@ def suggest_option(option: str, parameters: Collection[str]) -> str:
     """Return ``; it is called x=`` for the one of `parameters` that an unknown option means; "" if none is known."""
     if option in ("labels", "names", *_NAMES) and (cure := INSTEAD_OF_NAMES.get(caller.name())) is not None:
         return f"; {cure}"
+    if caller.name() == "by" and option in ("metric", "metrics", "names"):
+        return f"; {_COMPUTE}"
     cure = next((cure for own, cure in USUAL_OPTIONS.get(option, {}).items() if own in parameters), None)
     return f"; {cure}" if cure else validate.suggest_name(option, parameters)
