@@ -468,6 +468,7 @@ def _check(samples: _labels.Labels, n_classes: int | None) -> None:
             validate.refuse(name, wanted, f"shape {shape}{cure}")
     wanted, given = (_labels.KINDS[samples.dtypes[name].kind] for name in _labels.NAMES)
     if given != wanted:
-        validate.refuse("y_pred", f"{wanted} as y_true", given, TypeError)
+        cure = _labels.advise_on_numbers("y_pred", wanted, given)
+        validate.refuse("y_pred", f"{wanted} as y_true", f"{given}{cure}", TypeError)
     if len(set(shapes.values())) > 1:
         validate.batch(**{name: shape[:-1] for name, shape in shapes.items()})

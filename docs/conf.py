@@ -56,7 +56,7 @@ sphinx_gallery_conf = {
     "min_reported_time": 60,
     "remove_config_comments": True,
     "show_signature": False,
-    "within_subsection_order": "FileNameSortKey",
+    "within_subsection_order": "site_pages.find_place_in_gallery",
 }
 
 html_theme = "pydata_sphinx_theme"

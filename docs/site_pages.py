@@ -60,6 +60,28 @@ PARTS = {  # of `cmfast` itself
 }
 
 
+# The programs of the gallery in the order of their index, from first steps to special topics.
+GALLERY = (
+    "models_tutorial",
+    "plot_bi_normalisation",
+    "plot_triple",
+    "plot_orders",
+    "plot_intervals",
+    "plot_paired",
+    "plot_difference",
+    "plot_checkpoints",
+    "plot_thousand",
+    "plot_geometry",
+    "plot_conformal",
+    "plot_surface",
+)
+
+
+def find_place_in_gallery(name: str) -> int:
+    """Return the place of a program in the index of the gallery."""
+    return GALLERY.index(Path(name).stem)
+
+
 def _table(title: str, names: list[str], note: str = "") -> list[str]:
     entries = [f"   {name}" for name in names]
     return [

@@ -1,5 +1,6 @@
 """Read data frames of pandas, polars and Arrow: library, column names, columns and index levels."""
 
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,13 @@ def _suggest_table(option: str, frame: Any) -> str:
     """Return the end of a message: how to turn a dict or a lazy table into a table."""
     if is_table(frame):
         return f"; give {option}.collect()"
-    return f"; give pandas.DataFrame({option})" if isinstance(frame, dict) else ""
+    if isinstance(frame, dict):
+        return f"; give pandas.DataFrame({option})"
+    if isinstance(frame, str | PurePath):
+        return f"; pandas.read_csv({option}) reads a file of csv"
+    if type(frame).__name__ in ("DataFrameGroupBy", "GroupBy"):
+        return "; give the table itself, which is grouped here"
+    return "; pandas.DataFrame makes a table of arrays: DataFrame({'a': a, 'b': b})" if hasattr(frame, "ndim") else ""
 
 
 def index_levels(series: Any, names: list[str]) -> list[Any] | None:

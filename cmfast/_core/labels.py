@@ -176,7 +176,9 @@ def encode_text(y_true: Any, y_pred: Any) -> tuple[np.ndarray, np.ndarray, tuple
         return None
     if not all(coded):
         kinds = [KINDS.get(samples.dtypes[name].kind, "other labels") for name in NAMES]
-        validate.refuse("y_pred", f"{kinds[0]} as y_true", kinds[1], TypeError)
+        validate.refuse(
+            "y_pred", f"{kinds[0]} as y_true", f"{kinds[1]}{advise_on_numbers('y_pred', *kinds)}", TypeError
+        )
     samples, order = match_labels(samples, None)
     return samples.y_true, samples.y_pred, tuple(order)
 
@@ -305,6 +307,12 @@ def advise_on_names(listed: str, found: str) -> str:
     if caller.name().startswith("display."):
         return "; display_labels= takes the names of classes"
     return f"; {NAMES_BY_INDEX}"
+
+
+def advise_on_numbers(name: str, wanted: str, given: str) -> str:
+    """Return the end of a message where of `name` and y_true one has text and one has integers, which may number it."""
+    numbers = {("strings", "integers"): name, ("integers", "strings"): "y_true"}.get((wanted, given))
+    return f"; if these number classes, give np.array(names)[{numbers}]" if numbers else ""
 
 
 def check_listed(names: Any, n_classes: int | None, kind: str) -> list[Any]:
@@ -761,7 +769,8 @@ def refuse_outside(name: str, limit: int | None, number: int, first: list[tuple[
     """Raise ValueError for labels outside the class ids, with their number and the first ones."""
     wanted = "at least 0" if limit is None else f"in 0..{limit - 1}"
     what = ", ".join(f"{value} at {index[0] if len(index) == 1 else index}" for index, value in first)
-    validate.refuse(name, wanted, f"{number} outside (first: {what})")
+    cure = "; n_classes= is the number of all classes" if limit and name in NAMES else ""
+    validate.refuse(name, wanted, f"{number} outside (first: {what}){cure}")
 
 
 def refuse_outside_pairs(number: int, n_classes: int) -> None:

@@ -7,6 +7,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from cmfast._core import caller, validate
 from cmfast._core.adapters import _columns
+from cmfast._core.annotations import METHODS
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -22,7 +23,7 @@ RENAMED = {
     "col_sums": ("cols", "columns", "col_totals", "column_sums", "col_marginals"),
     "confidence_level": ("confidence", "level", "conf_level", "ci"),
     "display_labels": ("class_names", "target_names", "label_names", "labels", "classes"),
-    "groups": ("sensitive_features", "sensitive_attributes", "group", "by", "group_by"),
+    "groups": ("sensitive_features", "sensitive_attributes", "group", "by", "group_by", "keys"),
     "iou_threshold": ("iou", "iou_thr", "iou_thresh", "iou_thrs"),
     "labels": ("class_names", "target_names", "label_names", "classes"),
     "max_iter": ("maxiter", "max_iterations", "n_iter", "numItermax", "max_iteration"),
@@ -37,6 +38,7 @@ RENAMED = {
         "n_draws",
         "nboot",
     ),
+    "name": ("metric", "scoring"),
     "names": ("metric", "metrics", "scoring"),
     "normalize": ("normalise", "normalized", "norm"),
     "num_threads": ("n_jobs", "n_threads", "nthreads", "threads", "workers", "n_workers"),
@@ -72,7 +74,6 @@ USUAL_OPTIONS = {
     },
     "alternative": {"kind": "the test is two-sided"},
     "average": {"names": 'the average is part of the name, as in "f1_macro"'},
-    "by": {"keys": "the names of the columns of groups are the second argument"},
     "cmap": {
         "ax": "the colours are fixed; matplotlib changes them in the axes: .ax_.images[0].set_cmap(cmap)",
         "order": "the colours are fixed; matplotlib changes them in the axes: .plot().ax_.images[0].set_cmap(cmap)",
@@ -80,7 +81,6 @@ USUAL_OPTIONS = {
     "exact": {"kind": 'kind="exact", the default, is the exact test, kind="corrected" that by chi-square'},
     "figsize": {"ax": "pass ax=, the axes of a figure of that size"},
     "groups": {
-        "keys": "the names of the columns of groups are the second argument",
         "n_resamples": _COUNT_FIRST,
     },
     "include_values": {"text": 'text="none" leaves the values out'},
@@ -90,13 +90,10 @@ USUAL_OPTIONS = {
         "counts",
     },
     "method": {"normalize": "it is called normalize="},
-    "metric": {"keys": _COMPUTE},
-    "metrics": {"keys": _COMPUTE},
     "multi_class": {
         "y_score": "labels are of two classes; for class k against all others pass y_true == k and the scores of k"
     },
     "names": {
-        "keys": _COMPUTE,
         "display_labels": "it is called display_labels=",
         "labels": f"labels= lists the labels in order; {NAMES_BY_INDEX}",
     },
@@ -132,7 +129,7 @@ for _name in ("y_true", "y_pred"):  # of a table, or of labels; a function of ma
     USUAL_OPTIONS[_name] = {"out": f"from labels, metrics.from_labels computes it: {_FROM_LABELS}"}
 for _name in ("normalize", "normalise"):
     USUAL_OPTIONS[_name] = {"of": "it is called of="}
-for _name in ("filename", "file", "output", "save_path"):
+for _name in ("filename", "file", "output", "save", "save_path"):
     USUAL_OPTIONS[_name] = USUAL_OPTIONS["path"]
 _NAMES = ("class_names", "classes", "display_labels", "label_names", "target_names")  # names of classes
 for _name in _NAMES:
@@ -162,7 +159,7 @@ USUAL_ARGUMENTS = {
     "uncertainty.stuart_maxwell": _OF_ONE_TABLE,
     "bi_normalize": "it scales one matrix or a batch: numpy.stack([a, b]) is a batch of two, and "
     "ipf(M, row_sums, col_sums) scales to other sums",
-    "by": 'it counts the columns of a table: by(table, keys, y_true="label", y_pred="guess"); arrays are counted by '
+    "by": 'it counts the columns of a table: by(table, groups, y_true="label", y_pred="guess"); arrays are counted by '
     "ConfusionCounts.from_labels(y_true, y_pred, groups=groups)",
     "normalize": "it takes a confusion matrix and a method; from labels, confusion_matrix(y_true, y_pred, "
     'normalize="row") computes it',
@@ -238,6 +235,8 @@ def refuse_wrong_call(function: Callable[..., Any], args: tuple[Any, ...], optio
         given = describe_value(surplus)
         if "confidence_level" in by_name and isinstance(surplus, float) and 0 < surplus < 1:
             validate.fail(f"confidence_level must be given by name: confidence_level={given}, got {given}", TypeError)
+        if "normalize" in by_name and isinstance(surplus, str) and surplus in METHODS:
+            validate.fail(f"normalize must be given by name: normalize={given}, got {given}", TypeError)
         wanted = f"options must be given by name ({known})" if known else "there are no options"
         validate.fail(f"{wanted}, got {given}", TypeError)
     unknown = [option for option in options if option not in by_name]
@@ -339,5 +338,7 @@ def suggest_option(option: str, parameters: Collection[str]) -> str:
     """Return ``; it is called x=`` for the one of `parameters` that an unknown option means; "" if none is known."""
     if option in ("labels", "names", *_NAMES) and (cure := INSTEAD_OF_NAMES.get(caller.name())) is not None:
         return f"; {cure}"
+    if caller.name() == "by" and option in ("metric", "metrics", "names"):
+        return f"; {_COMPUTE}"
     cure = next((cure for own, cure in USUAL_OPTIONS.get(option, {}).items() if own in parameters), None)
     return f"; {cure}" if cure else validate.suggest_name(option, parameters)

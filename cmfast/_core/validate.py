@@ -88,7 +88,14 @@ def integer(**arrays: Any) -> None:
     """Validate that every array holds integers (or bool); None is skipped."""
     for name, array in arrays.items():
         if array is not None and adapter(array).dtype(array).kind not in "bui":
-            refuse(name, "integers", describe_dtype(array), TypeError)
+            refuse(name, "integers", f"{describe_dtype(array)}{_advise_on_float_labels(name, array)}", TypeError)
+
+
+def _advise_on_float_labels(name: str, array: Any) -> str:
+    """Return the end of a message about labels `name` that are floats without NaN; "" for other arrays."""
+    if not name.startswith("y_") or adapter(array).dtype(array).kind != "f" or "missing" in describe_dtype(array):
+        return ""
+    return f"; {labels_of_probabilities(array) or '.astype(int) makes labels of whole numbers'}"
 
 
 def describe_dtype(array: Any) -> str:
@@ -176,7 +183,8 @@ def matrices(*, square: bool = False, **arrays: Any) -> tuple[int, int]:
     for name, array in arrays.items():
         shape = _real(name, array)
         if len(shape) < 2:
-            refuse(name, "of shape (..., C, C)" if square else "of shape (..., R, C)", f"shape {shape}")
+            cure = "; confusion_matrix(y_true, y_pred) counts labels" if name == "M" and len(shape) == 1 else ""
+            refuse(name, "of shape (..., C, C)" if square else "of shape (..., R, C)", f"shape {shape}{cure}")
         if square and shape[-2] != shape[-1]:
             refuse(name, "square, of shape (..., C, C)", f"shape {shape}")
         if core is not None and shape[-2:] != core:
@@ -205,11 +213,12 @@ def points(**arrays: Any) -> tuple[int, int]:
     return shape[0], shape[1]
 
 
-def point_arrays(n: int, **arrays: Any) -> None:
-    """Validate that every array has one entry per point, shape (n,); None is skipped."""
+def point_arrays(n: int, *, n_axes: int = 0, **arrays: Any) -> None:
+    """Validate that every array has one entry per point, shape (n,); None is skipped. Points have `n_axes` axes."""
     for name, array in arrays.items():
-        if array is not None and shape_of(array) != (n,):
-            refuse(name, f"of shape ({n},), one entry per point", f"shape {shape_of(array)}")
+        if array is not None and (shape := shape_of(array)) != (n,):
+            cure = f"; X.T has {n_axes} points" if shape == (n_axes,) else ""
+            refuse(name, f"of shape ({n},), one entry per point", f"shape {shape}{cure}")
 
 
 def batch(**shapes: tuple[int, ...]) -> tuple[int, ...]:
@@ -261,6 +270,12 @@ def one_shape(**shapes: tuple[int, ...]) -> tuple[int, ...]:
     return next(iter(shapes.values()))
 
 
+# By value of an option elsewhere: what it is called here.
+_CALLED_HERE = {"index": "row", "recall": "row", "columns": "col", "precision": "col"}
+# By option and value: what to call instead.
+_CALL_INSTEAD = {("test", "mcnemar"): "; uncertainty.mcnemar is McNemar's test"}
+
+
 def choice(name: str, value: object, allowed: Collection[str], other: str = "") -> None:
     """Validate that `value` is one of the strings `allowed`; `other` names further accepted values in the message."""
     if isinstance(value, str) and value in allowed:
@@ -268,7 +283,9 @@ def choice(name: str, value: object, allowed: Collection[str], other: str = "") 
     wanted = f"{other}{'one of ' if len(allowed) > 1 else ''}{', '.join(map(repr, allowed))}"
     if not isinstance(value, str):
         refuse(name, wanted, type(value).__name__, TypeError)
-    refuse(name, wanted, f"{format_value(value)}{suggest_name(value, allowed)}")
+    own = _CALLED_HERE.get(value)
+    called = f"; it is called {own!r}" if own in allowed else suggest_name(value, allowed)
+    refuse(name, wanted, f"{format_value(value)}{_CALL_INSTEAD.get((name, value), called)}")
 
 
 def suggest_name(given: object, known: Collection[str]) -> str:

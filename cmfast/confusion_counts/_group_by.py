@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def by(
     frame: "pd.DataFrame | pl.DataFrame | pa.Table | dd.DataFrame",
     /,
-    keys: str | Sequence[str],
+    groups: str | Sequence[str],
     *,
     y_true: str,
     y_pred: str,
@@ -40,7 +40,7 @@ def by(
     frame : DataFrame of pandas, polars or Dask, Table of Arrow, or any object that exports an Arrow stream
         The samples, one per row, also wrapped by narwhals. A LazyFrame of polars is collected; a relation of DuckDB or
         another stream of Arrow is read by pyarrow once.
-    keys : str or list of str
+    groups : str or list of str
         Names of the columns that define the groups: labels of any kind.
     y_true, y_pred : str
         Names of the columns of the truth and the prediction.
@@ -90,21 +90,21 @@ def by(
     if lazy.is_dask_frame(frame):
         options = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "labels": labels}
         options |= {"n_classes": n_classes, "other": other, "ignore_index": ignore_index, "whole_floats": whole_floats}
-        lazily: ConfusionCounts[NDArray[Any]] = _count_partitions(frame, keys, **options)
+        lazily: ConfusionCounts[NDArray[Any]] = _count_partitions(frame, groups, **options)
         return lazily
     frame = frames.read_table("frame", frame)
-    named = [keys] if isinstance(keys, str) else keys
+    named = [groups] if isinstance(groups, str) else groups
     if not isinstance(named, list | tuple) or len(named) == 0:
-        validate.refuse("keys", "the name of a column, or a list of them", validate.format_value(keys), TypeError)
+        validate.refuse("groups", "the name of a column, or a list of them", validate.format_value(groups), TypeError)
     if len(set(map(str, named))) < len(named):
-        validate.refuse("keys", "different", validate.format_value(named))
-    column = {key: frames.get_column(frame, "keys", key) for key in named}
+        validate.refuse("groups", "different", validate.format_value(named))
+    column = {key: frames.get_column(frame, "groups", key) for key in named}
     counts: ConfusionCounts[NDArray[Any]] = ConfusionCounts(labels=labels, n_classes=n_classes, other=other)
     counts._library = frames.library_name("frame", frame)
     sides = {"y_true": y_true, "y_pred": y_pred}
     sides |= {} if sample_weight is None else {"sample_weight": sample_weight}
     read = table_columns.read_columns(frame, sides)
-    with table_columns.name_missing_columns(frame, sides | {"keys": named}):
+    with table_columns.name_missing_columns(frame, sides | {"groups": named}):
         counts._update(
             read["y_true"], read["y_pred"], read.get("sample_weight"), column, ignore_index, whole_floats=whole_floats
         )
@@ -112,15 +112,15 @@ def by(
     return counts
 
 
-def _count_partitions(frame: Any, keys: Any, *, sample_weight: Any, **options: Any) -> Any:
+def _count_partitions(frame: Any, groups: Any, *, sample_weight: Any, **options: Any) -> Any:
     """Count every partition of a Dask DataFrame and merge the counts; return a Delayed."""
     options["sample_weight"] = sample_weight
-    by(frame._meta, keys, **options)  # raises any error that every partition would raise
+    by(frame._meta, groups, **options)  # raises any error that every partition would raise
     table_columns.check_lazy_weight(frame, sample_weight)
-    return lazy.dask().merge_partitions(_count_partition, ConfusionCounts.merge, frame, keys, options)
+    return lazy.dask().merge_partitions(_count_partition, ConfusionCounts.merge, frame, groups, options)
 
 
-def _count_partition(part: Any, k: int, keys: Any, options: dict[str, Any]) -> ConfusionCounts[NDArray[Any]]:
+def _count_partition(part: Any, k: int, groups: Any, options: dict[str, Any]) -> ConfusionCounts[NDArray[Any]]:
     """Count partition `k` of a Dask DataFrame."""
     with caller.set_task("by", f", in partition {k}", is_part=True):
-        return by(part, keys, **options)
+        return by(part, groups, **options)

@@ -84,7 +84,8 @@ class Axis(NamedTuple):
         if OTHER in (self.source, other.source):
             return self._merge_rest(other, what)
         if self.kind and other.kind and not are_comparable(self.kind, other.kind):
-            cure = _labels.advise_on_names(self.kind, other.kind) if like == "labels" else ""
+            advise = _labels.advise_on_names if like == "labels" else partial(_labels.advise_on_numbers, what)
+            cure = advise(self.kind, other.kind) if like in ("labels", "y_true") else ""
             given = f"{other.kind}, {validate.format_value(other.labels)}{cure}"
             validate.refuse(what, f"{self.kind}, as {like}", given, TypeError)
         source = _merge_sources(self.source, other.source)

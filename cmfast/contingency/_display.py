@@ -19,7 +19,7 @@ class SurfaceDisplay:
     ----------
     surface : array, shape (size, size)
         Element ``[i, j]`` is at the i-th true positive rate and the j-th true negative rate of an even grid on [0, 1].
-    metric : str
+    name : str
         Name of the metric, for the title.
     r : float
         Negatives per positive, for the title.
@@ -43,26 +43,26 @@ class SurfaceDisplay:
     ((101, 101), 1.0)
     """
 
-    def __init__(self, surface: Any, *, metric: str = "", r: float = 1.0, low: float = -1.0, high: float = 1.0) -> None:
+    def __init__(self, surface: Any, *, name: str = "", r: float = 1.0, low: float = -1.0, high: float = 1.0) -> None:
         self.surface = surface
-        self.metric = metric
+        self.name = name
         self.r = r
         self.low = low
         self.high = high
 
     def _describe(self) -> str:
         """Return what the repr shows."""
-        return f"metric {self.metric or 'unnamed'}"
+        return f"metric {self.name or 'unnamed'}"
 
     @classmethod
     def from_metric(
-        cls, metric: MetricName, r: float = 1.0, *, size: int = 101, rescale: bool = False
+        cls, name: MetricName, r: float = 1.0, *, size: int = 101, rescale: bool = False
     ) -> "SurfaceDisplay":
         """Compute the surface of a metric.
 
         Parameters
         ----------
-        metric : str
+        name : str
             A name of :func:`cmfast.metrics.compute`. Of a metric per class, the value of class 1 is taken.
         r : float
             Imbalance: negatives (class 0) per positive (class 1).
@@ -77,9 +77,9 @@ class SurfaceDisplay:
             The display, not drawn yet.
         """
         r = validate.positive("r", r)
-        surface = metric_surface(metric, r, size, rescale=rescale)
-        low = 0.0 if rescale else find_scale_minimum(validate_metric(metric))
-        return cls(surface, metric=metric, r=r, low=low)
+        surface = metric_surface(name, r, size, rescale=rescale)
+        low = 0.0 if rescale else find_scale_minimum(validate_metric(name))
+        return cls(surface, name=name, r=r, low=low)
 
     def plot(self, *, ax: Any = None, levels: int = 11, colorbar: bool = True) -> "SurfaceDisplay":
         """Draw the surface as filled contours.
@@ -148,7 +148,7 @@ class SurfaceDisplay:
 
     def _title(self) -> str:
         """Return the title: the metric and the imbalance."""
-        return f"{self.metric}, r = {self.r:g}" if self.metric else ""
+        return f"{self.name}, r = {self.r:g}" if self.name else ""
 
 
 def _label_axes(ax: Any, title: str, x: str = "true negative rate", y: str = "true positive rate") -> None:
@@ -224,7 +224,7 @@ class PathDisplay:
 
     @classmethod
     def from_matrices(
-        cls, M: Array, /, *, metric: MetricName | None = None, classes: tuple[int, int] = (0, 1)
+        cls, M: Array, /, *, name: MetricName | None = None, classes: tuple[int, int] = (0, 1)
     ) -> "PathDisplay":
         """Compute the paths of training runs from their confusion matrices.
 
@@ -232,7 +232,7 @@ class PathDisplay:
         ----------
         M : array, shape (..., E, C, C)
             The matrices of E checkpoints, in order; the leading axes are runs.
-        metric : str, optional
+        name : str, optional
             Draw the surface of this metric below, at the imbalance of the first matrix. Only for two classes.
         classes : tuple of int
             The two classes whose recalls are the axes; the length is that in the space of all recalls.
@@ -242,24 +242,24 @@ class PathDisplay:
         PathDisplay
             The display, not drawn yet.
         """
-        if metric is not None:
-            metric = validate_metric(metric)
+        if name is not None:
+            name = validate_metric(name)
         (M,) = dispatch.adopt(M=M)
         C, _ = validate.matrices(square=True, M=M)
         classes = _validate_two_classes(classes, C)
-        if metric is not None and (C, classes) != (2, (0, 1)):
-            validate.refuse("metric", "None except for 2 classes in order", repr(metric))
+        if name is not None and (C, classes) != (2, (0, 1)):
+            validate.refuse("name", "None except for 2 classes in order", repr(name))
         path = learning_path(M)
         points = np.asarray(path.points).reshape(-1, *path.points.shape[-2:])[..., list(classes)]
         surface = None
-        if metric is not None:
+        if name is not None:
             support = np.asarray(margins(M).row_sums, float).reshape(-1, C)
             with np.errstate(all="ignore"):
                 ratios = support[:1, 0] / support[:1, 1]
             if not (ratios.size and np.isfinite(ratios).all() and ratios.all()):
                 wanted = "with both classes true in the first matrix, to draw a surface"
                 validate.refuse("M", wanted, f"supports {support[0].tolist()}" if ratios.size else "no matrix")
-            surface = SurfaceDisplay.from_metric(metric, float(ratios[0]))
+            surface = SurfaceDisplay.from_metric(name, float(ratios[0]))
         return cls(points, length=np.asarray(path.length).reshape(-1), surface=surface, classes=classes, n_classes=C)
 
     def plot(self, *, ax: Any = None) -> "PathDisplay":
@@ -290,6 +290,6 @@ class PathDisplay:
             ax.legend(loc="lower left", fontsize="small")
         rates = ("true negative rate", "true positive rate")
         x, y = (rates[k] if self.n_classes == 2 else f"recall of class {k}" for k in self.classes)
-        _label_axes(ax, f"over {self.surface.metric}, r = {self.surface.r:g}" if self.surface is not None else "", x, y)
+        _label_axes(ax, f"over {self.surface.name}, r = {self.surface.r:g}" if self.surface is not None else "", x, y)
         self.ax_, self.figure_ = ax, ax.figure
         return self

@@ -67,21 +67,21 @@ class LearningPath(NamedTuple, Generic[ArrayT]):
 
 @overload
 def learning_path(
-    M: DeviceT, /, *, metric: MetricName | None = ..., on_failure: OnFailure = ...
+    M: DeviceT, /, *, name: MetricName | None = ..., on_failure: OnFailure = ...
 ) -> LearningPath[DeviceT]: ...
 @overload
 def learning_path(
-    M: ArrayLike, /, *, metric: MetricName | None = ..., on_failure: OnFailure = ...
+    M: ArrayLike, /, *, name: MetricName | None = ..., on_failure: OnFailure = ...
 ) -> LearningPath[Floats]: ...
 @explain_options
-def learning_path(M: Array, /, *, metric: MetricName | None = None, on_failure: OnFailure = None) -> LearningPath[Any]:
+def learning_path(M: Array, /, *, name: MetricName | None = None, on_failure: OnFailure = None) -> LearningPath[Any]:
     """Compute the paths of training runs through the contingency space, with their lengths.
 
     Parameters
     ----------
     M : array, shape (..., E, C, C)
         The matrices of E checkpoints, in order; the leading axes are runs.
-    metric : str, optional
+    name : str, optional
         A metric with one value per matrix, used as one more coordinate.
     on_failure : {"warn", "raise", "ignore"}, optional
         What to do about matrices with bad values; their paths are NaN.
@@ -99,7 +99,7 @@ def learning_path(M: Array, /, *, metric: MetricName | None = None, on_failure: 
 
     Notes
     -----
-    The coordinates are the recalls of the classes: for two classes (tnr, tpr), as in the source; with `metric` the path
+    The coordinates are the recalls of the classes: for two classes (tnr, tpr), as in the source; with `name` the path
     is three-dimensional. The metric is that of the matrices at their own imbalance. A class without samples has no
     recall, so that steps to and from it, and the length, are NaN.
     Reproducible: the same bits for any number of threads.
@@ -117,17 +117,17 @@ def learning_path(M: Array, /, *, metric: MetricName | None = None, on_failure: 
     (array([0.5, 0.5]), 1.0, 0.7071)
     """
     on_failure = validate.on_failure(on_failure)
-    if metric is not None:
-        metric = validate_metric(metric)
+    if name is not None:
+        name = validate_metric(name)
     (M,) = dispatch.adopt(M=M)
     validate.matrices(square=True, M=M)
     shape = dispatch.shape_of(M)
     if len(shape) < 3 or shape[-3] < 1:
         validate.refuse("M", "of shape (..., E, C, C) with at least one checkpoint", f"shape {shape}")
-    names: list[MetricName] = ["recall"] if metric is None else ["recall", metric]
+    names: list[MetricName] = ["recall"] if name is None else ["recall", name]
     found = compute(M, names, undefined="strict", on_failure=on_failure)
-    if metric is not None and len(dispatch.shape_of(found[metric])) == len(shape) - 1:
-        validate.refuse("metric", "a metric with one value per matrix", repr(metric))
+    if name is not None and len(dispatch.shape_of(found[name])) == len(shape) - 1:
+        validate.refuse("name", "a metric with one value per matrix", repr(name))
     points = found["recall"]
     if not adapter(M).is_on_host(M):
         return LearningPath(points, *_compute_lengths(*(found[name] for name in names)))

@@ -80,11 +80,11 @@ class Sensitivity(NamedTuple):
         return ax
 
 
-def validate_metric(metric: object) -> MetricName:
+def validate_metric(name: object) -> MetricName:
     """Return `metric`, checked to be the name of a metric."""
-    if not isinstance(metric, str):
-        validate.refuse("metric", "the name of a metric", type(metric).__name__, TypeError)
-    return cast(MetricName, resolve_names([metric], "metric")[0])
+    if not isinstance(name, str):
+        validate.refuse("name", "the name of a metric", type(name).__name__, TypeError)
+    return cast(MetricName, resolve_names([name], "name")[0])
 
 
 def _validate_numbers(name: str, value: Any) -> np.ndarray:
@@ -144,7 +144,7 @@ def find_scale_minimum(metric: MetricName) -> float:
 
 @explain_options
 def metric_surface(
-    metric: MetricName,
+    name: MetricName,
     r: float | Sequence[float] = 1.0,
     size: int = 101,
     *,
@@ -155,7 +155,7 @@ def metric_surface(
 
     Parameters
     ----------
-    metric : str
+    name : str
         A name of :func:`cmfast.metrics.compute`. Of a metric per class, the value of class 1 is taken.
     r : float or list of float
         Imbalance: negatives (class 0) per positive (class 1).
@@ -196,14 +196,14 @@ def metric_surface(
     validate.choice("grid", grid, get_args(Nodes))
     size = validate.count("size", size, least=1)
     validate.flag("rescale", rescale)
-    metric, ratios = validate_metric(metric), validate_ratios(r)
+    metric, ratios = validate_metric(name), validate_ratios(r)
     with validate.explain_memory_error(ratios.size * size**2 * MATRIX_BYTES, size=size):
         return _evaluate_grid(metric, ratios, _make_axis(grid, size), rescale=rescale)
 
 
 @explain_options
 def chance_level(
-    metric: MetricName,
+    name: MetricName,
     r: float | Sequence[float] = 1.0,
     share: float | Sequence[float] = 0.5,
     *,
@@ -213,7 +213,7 @@ def chance_level(
 
     Parameters
     ----------
-    metric : str
+    name : str
         A name of :func:`cmfast.metrics.compute`. Of a metric per class, the value of class 1 is taken.
     r : float or list of float
         Imbalance: negatives (class 0) per positive (class 1).
@@ -251,7 +251,7 @@ def chance_level(
     array([0., 0., 0.])
     """
     validate.flag("rescale", rescale)
-    metric, ratios, shares = validate_metric(metric), validate_ratios(r), _validate_numbers("share", share)
+    metric, ratios, shares = validate_metric(name), validate_ratios(r), _validate_numbers("share", share)
     if not ((shares >= 0) & (shares <= 1)).all():
         validate.refuse("share", "in [0, 1]", share)
     return _evaluate_points(
@@ -261,13 +261,13 @@ def chance_level(
 
 @explain_options
 def imbalance_sensitivity(
-    metric: MetricName, r: float | Sequence[float], *, rule: Rule = "gauss", size: int = 64, rescale: bool = True
+    name: MetricName, r: float | Sequence[float], *, rule: Rule = "gauss", size: int = 64, rescale: bool = True
 ) -> Sensitivity:
     """Compute the volume between the surfaces of a metric at imbalance `r` and without imbalance.
 
     Parameters
     ----------
-    metric : str
+    name : str
         A name of :func:`cmfast.metrics.compute`. Of a metric per class, the value of class 1 is taken.
     r : float or list of float
         Imbalance: negatives per positive.
@@ -316,7 +316,7 @@ def imbalance_sensitivity(
     validate.choice("rule", rule, get_args(Rule))
     size = validate.count("size", size, least=1)
     validate.flag("rescale", rescale)
-    metric, ratios = validate_metric(metric), validate_ratios(r)
+    metric, ratios = validate_metric(name), validate_ratios(r)
     if rule == "gauss" and size % 2:
         validate.refuse("size", "even with rule='gauss'", size)
     nodes = size * _GAUSS_NODES if rule == "gauss" else size

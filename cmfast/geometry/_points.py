@@ -65,7 +65,7 @@ def adopt_labelled_points(X: Array, y_true: Array, y_pred: Array) -> AdoptedPoin
     X, y_true, y_pred = (x if type(x) is np.ndarray else adapter(x).unwrap(x) for x in arrays)
     n, m = validate.points(X=X)
     validate.integer(y_true=y_true, y_pred=y_pred)
-    validate.point_arrays(n, y_true=y_true, y_pred=y_pred)
+    validate.point_arrays(n, n_axes=m, y_true=y_true, y_pred=y_pred)
     return AdoptedPoints(X, n, m, y_true, y_pred)
 
 

@@ -127,7 +127,10 @@ def explain_disagreement(
             where = words.shared(kept, common, at)
             of = "" if common and words.columns else "the "
             both = " and ".join(words.margin(name, k, axes[k]) for k in (a, b))
-            return f"{both} disagree on {of}{where}: {x[at]:.12g} against {y[at]:.12g}"
+            said = f"{both} disagree on {of}{where}: {x[at]:.12g} against {y[at]:.12g}"
+            if common or y[at] == 0:
+                return said
+            return f"{said}; multiply {words.margin(name, b, axes[b])} by {x[at]:.12g}/{y[at]:.12g} to make them agree"
     return ""
 
 

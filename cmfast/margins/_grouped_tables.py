@@ -148,7 +148,7 @@ class _MarginRows(NamedTuple):
 
     label: str
     names: tuple[str, ...]
-    keys: np.ndarray  # (rows, columns of by) codes of labels
+    keys: np.ndarray  # (rows, columns of groups) codes of labels
     codes: list[np.ndarray]  # of each column
     numbers: np.ndarray
     named: set[Any] | None  # groups that have this margin if totals were given by group
@@ -161,11 +161,11 @@ def read_grouped_table(
     frames.library_name(called.frame, frame)
     own, others = weights, frames.column_names(frame)
     dispatch.check_row_order(**{called.frame: frame, called.values: weights})
-    by_columns = [frames.get_column(frame, "by", name) for name in names]
+    by_columns = [frames.get_column(frame, "groups", name) for name in names]
     if isinstance(weights, str):
         own = frames.get_column(frame, called.values, weights)
         if weights in names:
-            validate.refuse("by", f"other columns than {called.values}", validate.format_value(weights))
+            validate.refuse("groups", f"other columns than {called.values}", validate.format_value(weights))
         others.remove(weights)
     known: Known = {}
     declared, keys = [], np.zeros((len(frame), len(names)), np.int64)
@@ -205,13 +205,13 @@ def read_grouped_table(
     return table._replace(codes=np.ascontiguousarray(local[:, order]), margins=margins)
 
 
-def validate_by(by: Any) -> tuple[str, ...]:
-    """Return the option `by` as names of columns."""
-    names = [by] if isinstance(by, str) else by
+def validate_groups(groups: Any) -> tuple[str, ...]:
+    """Return the option `groups` as names of columns."""
+    names = [groups] if isinstance(groups, str) else groups
     if not isinstance(names, list | tuple) or not names or not all(isinstance(name, str) for name in names):
-        validate.refuse("by", "the name of a column, or a list of them", validate.format_value(by), TypeError)
+        validate.refuse("groups", "the name of a column, or a list of them", validate.format_value(groups), TypeError)
     if len(set(names)) < len(names):
-        validate.refuse("by", "different columns", validate.format_value(by))
+        validate.refuse("groups", "different columns", validate.format_value(groups))
     return tuple(names)
 
 
@@ -248,14 +248,14 @@ def _read_margins_by_group(targets: Any, by: tuple[str, ...], others: list[Any],
     elif isinstance(targets, list | tuple) and targets and all(map(_is_margin_table, targets)):
         found += [_long_tables.read_margin_table(f"{name}[{k}]", x, others, called) for k, x in enumerate(targets)]
     else:
-        wanted = "a dict {group: targets}, a table with the columns of by, or a list of such tables"
+        wanted = "a dict {group: targets}, a table with the columns of groups, or a list of such tables"
         validate.refuse(name, wanted, validate.format_value(targets), TypeError)
     margins = []
     for margin in found:
         lacking = next((column for column in by if column not in margin.columns), None)
         if lacking is not None:
             given = validate.format_value(", ".join(margin.columns), str)
-            validate.fail(f"{margin.label} must have the columns of by, got columns {given} without {lacking!r}")
+            validate.fail(f"{margin.label} must have the columns of groups, got columns {given} without {lacking!r}")
         names = tuple(column for column in margin.columns if column not in by)
         margins.append(_Given(margin.label, names, [_Part(margin.columns, margin.number, margin.numbers)], None))
     return margins
@@ -335,7 +335,7 @@ def _number_groups(
     """Return the labels of all groups, sorted or in the order of a categorical, and the groups of each set of keys."""
     labels = [list(known[name]) for name in by]
     if math.prod(max(len(each), 1) for each in labels) >= 2**62:
-        validate.fail("by has more combinations of labels than int64 holds", OverflowError)
+        validate.fail("groups has more combinations of labels than int64 holds", OverflowError)
     orders = []
     for each, is_declared in zip(labels, declared, strict=True):
         order = list(range(len(each)))

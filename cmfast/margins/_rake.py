@@ -38,7 +38,7 @@ def rake(
     /,
     targets: Any,
     *,
-    by: str | Sequence[str] | None = None,
+    groups: str | Sequence[str] | None = None,
     weights: Array | str | None = None,
     method: Raking = "raking",
     bounds: Any = None,
@@ -71,9 +71,9 @@ def rake(
         the categories as its index, a dict ``{category: total}``, or a table. Or tables, as the margins of
         :func:`ipf_cells`: columns named as in `design` and one of totals, a row for each combination. Every category
         of `design` needs a total.
-    by : str, or list of str, optional
+    groups : str, or list of str, optional
         Names of the columns of a table that define groups, each raked to its own totals. `targets` are as for a table,
-        with the columns of `by` next to the others, in tables or as ``{(group, category): total}`` for a column; or
+        with the columns of `groups` next to the others, in tables or as ``{(group, category): total}`` for a column; or
         ``{group: targets}``, with the targets of each group alone; groups of several columns are tuples. Every
         group of `design` needs totals.
     weights : array, shape (..., n), or str, optional
@@ -111,7 +111,7 @@ def rake(
     -------
     RakeResult
         In the library of `design`; NumPy arrays for a sparse design, and for a table. With a table whose columns are
-        named `multipliers`, `achieved` and `proof` have one value per given category, in that order. With `by` the
+        named `multipliers`, `achieved` and `proof` have one value per given category, in that order. With `groups` the
         diagnostics have a last axis of groups, whose labels are in `groups`, sorted or in the order of a categorical.
 
     Raises
@@ -142,8 +142,8 @@ def rake(
     no weight by more than 1e-3 of itself ("linear": of its design weight), and that `weight_error`, an estimate, is at
     most 1e-4.
 
-    With `by` each group has the bits of a call with its records alone, and a status of its own; one with totals and no
-    records is a ZERO_LINE. Messages name groups by their labels.
+    With `groups` each group has the bits of a call with its records alone, and a status of its own; one with totals
+    and no records is a ZERO_LINE. Messages name groups by their labels.
 
     Does not synchronise a device: there are no kernels for GPUs yet. Reproducible: same input, same bits, for any
     `num_threads` and neighbours in the batch; with more than 64 columns where the linear algebra library is the same
@@ -200,7 +200,7 @@ def rake(
     ...         "total": [10.0, 20.0, 30.0, 40.0],
     ...     }
     ... )
-    >>> result = cmfast.rake(persons, totals, by="site")
+    >>> result = cmfast.rake(persons, totals, groups="site")
     >>> result.groups, result.weights.round(6).tolist()
     (('a', 'b'), [5.0, 30.0, 5.0, 20.0, 20.0, 20.0])
 
@@ -234,11 +234,11 @@ def rake(
     long, frame = None, frames.collect_table(design)
     design = frame
     _refuse_several_tables(design)
-    if by is not None:
+    if groups is not None:
         if names is not None:
-            validate.refuse("names", "None with by", validate.format_value(names))
+            validate.refuse("names", "None with groups", validate.format_value(names))
         shared = {"method": method, "tol": tol, "max_iter": max_iter, "num_threads": num_threads}
-        return _rake_by(design, targets, by, weights, (bounds, importance), shared, on_failure, progress)
+        return _rake_by_groups(design, targets, groups, weights, (bounds, importance), shared, on_failure, progress)
     targets = frames.collect_tables(targets) if frames.is_table(design) else targets
     rows_of = _check_row_order(design, weights, bounds)
     if _long_tables.are_by_name(design, targets, ARGUMENTS):
@@ -307,14 +307,14 @@ def rake(
 def _refuse_several_tables(design: Any) -> None:
     """Raise TypeError for a list of tables, with the call that rakes all of them."""
     if isinstance(design, list | tuple) and design and all(map(frames.is_table, design)):
-        cure = "one table of all, with a column of their names: rake(pandas.concat(tables), targets, by=column)"
+        cure = "one table of all, with a column of their names: rake(pandas.concat(tables), targets, groups=column)"
         validate.refuse("design", cure, f"a {type(design).__name__} of {len(design)} tables", TypeError)
 
 
-def _rake_by(
+def _rake_by_groups(
     design: Any,
     targets: Any,
-    by: Any,
+    groups: Any,
     weights: Any,
     limits: tuple[Any, Any],
     shared: dict[str, Any],
@@ -323,9 +323,9 @@ def _rake_by(
 ) -> RakeResult[Any]:
     """Rake each group of a table to its totals; `limits` are the bounds and the importance."""
     bounds, importance = limits
-    columns = _grouped_tables.validate_by(by)
+    columns = _grouped_tables.validate_groups(groups)
     if not frames.is_table(design):
-        validate.refuse("by", "None unless design is a table", validate.format_value(by), TypeError)
+        validate.refuse("groups", "None unless design is a table", validate.format_value(groups), TypeError)
     _check_row_order(design, weights, bounds)
     table = _grouped_tables.read_grouped_table(weights, design, frames.collect_tables(targets), columns, ARGUMENTS)
     n = len(table.order)

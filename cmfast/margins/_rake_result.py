@@ -44,7 +44,7 @@ class RakeResult(NamedTuple, Generic[ArrayT]):
     proof : array of float64, shape (..., K), or list of them
         With INFEASIBLE an infeasibility certificate: multipliers of the totals such that no weights reach the weighted
         sum of the targets; else NaN.
-    residual : array of float64, shape (...), or (..., groups) with `by`, as all that follow
+    residual : array of float64, shape (...), or (..., groups) with `groups`, as all that follow
         The largest distance of a total from its target over that, or a thousandth of what the total would be without
         signs, if that is more; "linear", whose weights may be zero: or a millionth of what that was of the design
         weights. With attributes the distances in all categories of a target over the sum of these. Of
@@ -85,7 +85,7 @@ class RakeResult(NamedTuple, Generic[ArrayT]):
 
     @property
     def groups(self) -> tuple[Any, ...] | None:
-        """Labels of the groups that were raked, tuples for several columns; None without `by`."""
+        """Labels of the groups that were raked, tuples for several columns; None without `groups`."""
         return getattr(getattr(self, "_records", None), "groups", None)
 
     def explain(self, index: int | tuple[int, ...] | None = None) -> str:
@@ -230,7 +230,7 @@ class RakeResult(NamedTuple, Generic[ArrayT]):
         The interval is the estimate +- a quantile of Student's t with as many degrees of freedom as there are clusters
         less strata; R's `confint` uses the normal distribution unless it is told so.
 
-        Groups of `by` that were drawn apart are strata: name their columns as `strata`, and their variances add up.
+        Groups that were drawn apart are strata: name their columns as `strata`, and their variances add up.
         Strata and clusters may also cross groups. An estimate needs the groups of its records alone: others may have
         weights of NaN.
 

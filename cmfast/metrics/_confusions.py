@@ -195,15 +195,15 @@ class Confusions(NamedTuple, Generic[ArrayT]):
         first, second = (name(_shorten(self.axes["class"][side[0]])) for side in (row, col))
         return parts | {"first": f"{first} and {second}"}
 
-    def explain(self, labels: Sequence[object] | NDArray[Any] | None = None) -> str:
+    def explain(self, display_labels: Sequence[object] | NDArray[Any] | None = None) -> str:
         """Return a text that lists the confused pairs of classes; for a batch, only the number of matrices.
 
         Parameters
         ----------
-        labels : sequence, optional
+        display_labels : sequence, optional
             Class names in order; default: those of the counts, else the class indices.
         """
-        return self._explain(str, labels)
+        return self._explain(str, display_labels)
 
     def _explain(self, name: Callable[[object], str], labels: Sequence[object] | NDArray[Any] | None = None) -> str:
         """Return the text of `explain`, with labels rendered by `name`."""
@@ -214,7 +214,9 @@ class Confusions(NamedTuple, Generic[ArrayT]):
         n_classes = int(max(row.max(initial=-1), col.max(initial=-1))) + 1
         names = np.asarray(range(n_classes) if labels is None else labels, object)
         if names.ndim != 1 or len(names) < n_classes:
-            validate.refuse("labels", f"names of all classes, at least {n_classes}", validate.format_value(labels))
+            validate.refuse(
+                "display_labels", f"names of all classes, at least {n_classes}", validate.format_value(labels)
+            )
         what = "class " if labels is None else ""
         triples = zip(value, row, col, strict=True)
         found = [f"{what}{name(names[i])} and {name(names[j])}: {x:.6g}" for x, i, j in triples if i >= 0]

@@ -71,7 +71,9 @@ def _resolve_known_names(names: object, argument: str) -> tuple[str, ...]:
     found = (names,) if isinstance(names, str) else tuple(names) if isinstance(names, list | tuple) else None
     if found is None or not all(isinstance(name, str) for name in found):
         labels = "; for labels use metrics.from_labels(y_true, y_pred, names)" if np.ndim(names) == 1 else ""  # type: ignore[arg-type]
-        validate.refuse(argument, "a name or a list of names", f"{validate.format_value(names)}{labels}", TypeError)
+        own = getattr(names, "__name__", None)
+        given = validate.format_value(names) if find_form(str(own)) is None else f"a function; pass {own!r}"
+        validate.refuse(argument, "a name or a list of names", f"{given}{labels}", TypeError)
     for name in found:
         if find_form(name) is None:
             _refuse_unknown_name(argument, name)

@@ -178,9 +178,10 @@ def adopt_scores(
         _refuse_columns(name, shapes[name], shapes["y_true"])
     if isinstance(y_true, _text_codes.Coded):
         if not isinstance(pos_label, str):
-            validate.refuse(
-                "pos_label", "one of the labels if these are text", validate.format_value(pos_label), TypeError
-            )
+            first, *others = sorted(y_true.names) or [""]
+            cure = f"; pass pos_label={first!r} or {others[0]!r}" if len(others) == 1 else ""
+            came = f"{validate.format_value(pos_label)}{cure}"
+            validate.refuse("pos_label", "one of the labels if these are text", came, TypeError)
         if pos_label not in y_true.names and len(y_true.names) > 1:
             _refuse_absent(pos_label, sorted(y_true.names))
         number = y_true.names.index(pos_label) if pos_label in y_true.names else -1

@@ -1,7 +1,7 @@
 """Importance-sampling estimates of confusion matrices under target distributions, with effective sample sizes."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Generic, NamedTuple, overload
 
@@ -215,6 +215,9 @@ def estimate_for_target(
     if (class_shares is None) == (target is None):
         given_both = "both" if target is not None else "neither"
         validate.fail(f"give one of class_shares and target, got {given_both}", TypeError)
+    if isinstance(class_shares, Mapping):
+        cure = "[class_shares[label] for label in counts.labels] has this order"
+        validate.refuse("class_shares", "shares in the order of the classes", f"a dict; {cure}", TypeError)
     name, signature = ("class_shares", "(R,C),(R)") if target is None else ("target", "(R,C),(R,C)")
     arrays = dispatch.adopt(op="importance_weights", M=M, **{name: class_shares if target is None else target})
     batch = _check_shapes(name, *arrays)

@@ -2,9 +2,10 @@
 Tutorial: which of two models?
 ==============================
 
-Fifteen minutes, from the predictions of two models to a decision. The
-data are real: 1,797 handwritten digits, which come with scikit-learn. A
-random forest is in use, and a support vector machine may replace it.
+Fifteen minutes, from the predictions of two models to a decision.
+
+The data are real: 1,797 handwritten digits, which come with scikit-learn.
+A random forest is in use, and a support vector machine may replace it.
 
 Each model predicts every digit after it was trained on others. From here
 on only the labels matter: yours may come from a csv file.

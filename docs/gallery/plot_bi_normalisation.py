@@ -2,6 +2,9 @@
 What bi-normalisation shows
 ===========================
 
+Scale rows and columns to one, and see which classes are alike rather
+than which are frequent.
+
 Of 1,000 animals 20 are cats. By the shares of the rows three cats in ten
 are taken for dogs and only one dog in ten for a cat; by those of the
 columns it is the other way round, as most of what is called a cat is a

@@ -2,8 +2,11 @@
 A model that learns
 ===================
 
-The confusion matrices of checkpoints, side by side and on one scale, and
-the confusions that were ever largest along them.
+Draw the matrices of all checkpoints, and how the largest confusions
+change.
+
+The matrices are side by side and on one scale. Below, each line is a cell
+that was among the largest at some checkpoint.
 """
 
 import numpy as np

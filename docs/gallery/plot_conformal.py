@@ -2,9 +2,11 @@
 Which labels a prediction leaves open
 =====================================
 
-Conformal sets at 10 percent: how often each class is in the sets, which
-of them come together (the conformal correlation matrix), whether every
-class is covered, and how large the sets are.
+Draw which labels come together in conformal sets, whether each class is
+covered, and how large the sets are.
+
+Conformal sets at 10 percent. The conformal correlation matrix counts how
+often each class is in the sets, and together with which others.
 """
 
 import numpy as np

@@ -2,6 +2,9 @@
 Where two models differ
 =======================
 
+Draw the difference of two confusion matrices, with a star on each
+significant cell.
+
 Both have labelled the same samples. Orange cells are those that the first
 fills more often; a star stands where the difference is more than chance,
 by McNemar's test of that cell, corrected for the number of cells by Holm.

@@ -2,6 +2,9 @@
 Whether confusion follows from the embeddings
 =============================================
 
+Compare a confusion matrix with the overlap of the classes in an
+embedding.
+
 The geometric confusion matrix of three clouds of points, two of which lie
 close together. Beside it: how much it has in common with the matrix of
 the classifier, what the grid guarantees of that, what comes out for

@@ -2,6 +2,8 @@
 How far off a metric could be
 =============================
 
+Draw the intervals of several metrics, and of the recall of each class.
+
 Another test set of the same size would have given other numbers. An
 interval for each metric, and for the recall of each class: the class with
 few samples is known least.

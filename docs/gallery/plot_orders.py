@@ -2,6 +2,8 @@
 Classes in an order that shows something
 ========================================
 
+Put classes that are confused next to each other.
+
 A file names its classes in some order, which has nothing to do with which
 of them are confused. ``order="cluster"`` puts those together that are,
 and blocks stand out; ``"support"`` and ``"recall"`` sort by size and by

@@ -2,9 +2,10 @@
 Two models, paired
 ==================
 
-The difference of two models on the same samples, with its interval, for
-several metrics at once. Where the interval does not reach zero, one of
-them is better by that metric.
+Draw the differences of two models in several metrics, with intervals.
+
+Both have labelled the same samples. Where the interval does not reach
+zero, one of them is better by that metric.
 """
 
 import numpy as np

@@ -2,6 +2,8 @@
 A metric over the contingency space
 ===================================
 
+Draw metrics as surfaces over the two recalls, at two imbalances.
+
 Every classifier of two classes is a point: its two recalls. A metric is a
 surface over them, another one for each imbalance. With nine negatives for
 each positive precision falls off at once, and so do the metrics that
@@ -29,5 +31,5 @@ guess = np.where(
     rng.random(y.shape) < 0.3 * skill[:, None],
 )
 PathDisplay.from_matrices(
-    cmfast.confusion_matrix(y, guess, n_classes=2), metric="f1"
+    cmfast.confusion_matrix(y, guess, n_classes=2), name="f1"
 ).plot()

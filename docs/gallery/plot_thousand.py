@@ -2,6 +2,8 @@
 A thousand classes
 ==================
 
+Draw a matrix of a thousand classes in which each confusion can be seen.
+
 Cells that are smaller than a dot are drawn as the largest of their
 neighbours, so that no confusion is lost. Clustered, the matrix falls into
 blocks; ``zoom`` gives a picture of each, the largest first.

@@ -2,6 +2,8 @@
 Count, share of the row and share of the column in one cell
 ===========================================================
 
+Write the count and both shares into each cell.
+
 The share of a row is recall on the diagonal, that of a column precision;
 neither says of how many samples it is. A triple cell has all three, in as
 many lines as there is room for.

@@ -581,21 +581,21 @@ def test_groups_of_ordered_categories_keep_their_order():
             "frame must be .* or a Table of Arrow, got dict; give pandas.DataFrame",
         ),
         ({"frame": pl.LazyFrame({"site": [1]})}, "y_true must be one of the columns site, got 'label'"),
-        ({"keys": "nosite"}, "keys must be one of the columns label, guess, .* got 'nosite'"),
-        ({"keys": "sizze"}, "keys must be one of .* got 'sizze'; did you mean 'size'"),
-        ({"keys": []}, "keys must be the name of a column, or a list of them"),
-        ({"keys": None}, "keys must be the name of a column, or a list of them"),
-        ({"keys": ["site", 3]}, "keys must be the name of a column, got int 3"),
-        ({"keys": ["site", "site"]}, "keys must be different"),
+        ({"groups": "nosite"}, "groups must be one of the columns label, guess, .* got 'nosite'"),
+        ({"groups": "sizze"}, "groups must be one of .* got 'sizze'; did you mean 'size'"),
+        ({"groups": []}, "groups must be the name of a column, or a list of them"),
+        ({"groups": None}, "groups must be the name of a column, or a list of them"),
+        ({"groups": ["site", 3]}, "groups must be the name of a column, got int 3"),
+        ({"groups": ["site", "site"]}, "groups must be different"),
         ({"y_true": "nolabel"}, "y_true must be one of the columns"),
         ({"y_pred": 5}, "y_pred must be the name of a column"),
         ({"sample_weight": "w2"}, "sample_weight must be one of the columns"),
     ],
 )
 def test_tables_that_cannot_be_counted(changes, match):
-    given = {"frame": frames()["pandas"], "keys": "site", "y_true": "label", "y_pred": "guess", **changes}
+    given = {"frame": frames()["pandas"], "groups": "site", "y_true": "label", "y_pred": "guess", **changes}
     with pytest.raises((TypeError, ValueError), match=rf"^by: {match}"):
-        cmfast.by(given.pop("frame"), given.pop("keys"), **given)
+        cmfast.by(given.pop("frame"), given.pop("groups"), **given)
 
 
 def test_a_column_of_which_there_are_two():

@@ -70,7 +70,7 @@ def test_rescaling():
 @pytest.mark.parametrize("metric", [None, "accuracy"])
 def test_paths_by_loops(C, metric):
     M = np.random.default_rng(5).integers(1, 30, (3, 6, C, C))
-    path = contingency.learning_path(M, metric=metric)
+    path = contingency.learning_path(M, name=metric)
     for run in range(3):
         where = [
             [one[k, k] / one[k].sum() for k in range(C)] + ([np.trace(one) / one.sum()] if metric else [])
@@ -109,7 +109,7 @@ def test_paths_without_a_way():
         (lambda: contingency.convex_hull([0.5, 0.5]), ValueError, r"of shape \(n, 2\)"),
         (lambda: contingency.iso_performance_slope([1, 2]), ValueError, r"cost must be of shape \(2, 2\)"),
         (lambda: contingency.learning_path(np.ones((2, 2))), ValueError, "M must be of shape"),
-        (lambda: contingency.learning_path(np.ones((2, 2, 2)), metric="recall"), ValueError, "one value per matrix"),
+        (lambda: contingency.learning_path(np.ones((2, 2, 2)), name="recall"), ValueError, "one value per matrix"),
     ],
 )
 def test_bad_arguments(call, error, text):

@@ -24,7 +24,7 @@ def _close():
 
 
 @pytest.mark.parametrize(
-    "make", [lambda: SurfaceDisplay.from_metric("f1", 5), lambda: PathDisplay.from_matrices(RUN, metric="f1")]
+    "make", [lambda: SurfaceDisplay.from_metric("f1", 5), lambda: PathDisplay.from_matrices(RUN, name="f1")]
 )
 def test_contract(make):
     display = make()
@@ -67,7 +67,7 @@ def test_a_surface_in_three_dimensions():
 
 @pytest.mark.parametrize("kind", [np.asarray, torch.tensor])
 def test_paths_show_the_recalls(kind):
-    display = PathDisplay.from_matrices(kind(np.stack([RUN, RUN[::-1]])), metric="accuracy").plot()
+    display = PathDisplay.from_matrices(kind(np.stack([RUN, RUN[::-1]])), name="accuracy").plot()
     assert len(display.lines_) == 2
     np.testing.assert_array_equal(display.lines_[0].get_xydata(), [[1, 0], [1, 0.5], [0.5, 0.5]])
     np.testing.assert_array_equal(display.lines_[1].get_xydata(), [[0.5, 0.5], [1, 0.5], [1, 0]])
@@ -89,10 +89,10 @@ def test_paths_of_two_of_many_classes():
     [
         (lambda: SurfaceDisplay.from_metric("f1", [1, 5]), TypeError, "r must be a number"),
         (lambda: SurfaceDisplay.from_metric("f7"), ValueError, "f7"),
-        (lambda: PathDisplay.from_matrices(np.ones((2, 3, 3)), metric="f1"), ValueError, "metric must be None"),
+        (lambda: PathDisplay.from_matrices(np.ones((2, 3, 3)), name="f1"), ValueError, "name must be None"),
         (lambda: PathDisplay.from_matrices(RUN, classes=(0, 2)), ValueError, r"classes must be two of 0\.\.1"),
         (lambda: PathDisplay.from_matrices(RUN, classes=(1, 1)), ValueError, r"classes must be two of 0\.\.1"),
-        (lambda: PathDisplay.from_matrices(RUN * [[1], [0]], metric="f1"), ValueError, "both classes true"),
+        (lambda: PathDisplay.from_matrices(RUN * [[1], [0]], name="f1"), ValueError, "both classes true"),
     ],
 )
 def test_bad_arguments(call, error, text):

@@ -111,7 +111,7 @@ FOUND = [
     one_call(
         "metrics.from_sums", d=np.ones(3), t=np.ones(3), p=np.ones(3), bands=np.ones(3), tops=np.ones(3), names="tss"
     ),
-    one_call("display.PathDisplay.from_matrices", M=np.array([[[1e308, 1.0], [np.inf, 3.0]], M]), metric="f1"),
+    one_call("display.PathDisplay.from_matrices", M=np.array([[[1e308, 1.0], [np.inf, 3.0]], M]), name="f1"),
     one_call("geometric_confusion_matrix", y_true=np.full(4, 2**63 - 1)),
     one_call("sparse_histogram", groups=np.full(4, 2**63 - 1)),
     one_call("Grid.scaled", factor=1e-320),
@@ -129,7 +129,7 @@ FOUND = [
     one_call("metrics.classification_report", display_labels=np.array([["a", "b"], ["c", "d"]])),
     one_call("confusion_matrix", n_groups=2**53),
     one_call("confusion_matrix", n_groups=2**62),
-    one_call("display.PathDisplay.from_matrices", M=np.ones((0, 3, 2, 2)), metric="f1"),
+    one_call("display.PathDisplay.from_matrices", M=np.ones((0, 3, 2, 2)), name="f1"),
 ]
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import cmfast
-from cmfast import agreement, conformal, display, metrics, uncertainty
+from cmfast import agreement, conformal, contingency, display, metrics, uncertainty
 
 pd = pytest.importorskip("pandas")
 
@@ -30,7 +30,10 @@ MISTAKES = {
             lambda f: f(np.eye(3, dtype=int)[Y], np.eye(3, dtype=int)[P]),
             r"pass \.argmax\(-1\) of both",
         ),
-        "integers beside text": (lambda f: f(TEXT, P), "y_pred must be strings as y_true, got integers"),
+        "integers beside text": (
+            lambda f: f(TEXT, P),
+            r"must be strings as y_true, got integers; if these number classes, give np\.array\(names\)\[y_pred\]$",
+        ),
         "floats": (lambda f: f(np.array(Y, float), P), "whole_floats=True takes whole numbers"),
         "NaN": (
             lambda f: f([0, np.nan, 1, 1], P),
@@ -47,11 +50,17 @@ MISTAKES = {
             r"give y_true\.to_numpy\(\) .* if rows belong together.*; else y_pred\.reindex\(y_true\.index\)",
         ),
         "a DataFrame": (lambda f: f(FRAME, FRAME), r"pass a column: y_true\['site'\]"),
-        "a missing class": (lambda f: f(Y, P, n_classes=2), r"y_true must be in 0\.\.1, got 1 outside"),
+        "a missing class": (
+            lambda f: f(Y, P, n_classes=2),
+            r"in 0\.\.1, got 1 outside .*; n_classes= is the number of all",
+        ),
         "columns": (lambda f: f(np.c_[Y], np.c_[P]), r"ravel them to shape \(4,\)"),
     },
     "bi_normalize": {
-        "one vector": (lambda f: f(Y), r"M must be of shape \(\.\.\., C, C\)"),
+        "one vector": (
+            lambda f: f(Y),
+            r"M must be of shape \(\.\.\., C, C\), .*; confusion_matrix\(y_true, y_pred\) counts",
+        ),
         "a rectangle": (lambda f: f(np.ones((2, 3))), "M must be square"),
         "a negative cell": (lambda f: f([[1, -1], [2, 3]]), r"negative value at M\[0, 1\]"),
         "NaN": (lambda f: f([[1, np.nan], [2, 3]]), r"NaN value at M\[0, 1\]"),
@@ -80,7 +89,7 @@ MISTAKES = {
             lambda f: f(FRAME[["truth", "guess"]][:2], "mcc"),
             r"a table with columns of labels; count them: confusion_matrix\(table, y_true='truth', y_pred='guess'\)",
         ),
-        "a function": (lambda f: f(M, metrics.f1), "names must be a name or a list of names"),
+        "a function": (lambda f: f(M, metrics.f1), "must be a name or a list of names, got a function; pass 'f1'$"),
     },
     "uncertainty.interval": {
         "a typo": (lambda f: f(M, "acc"), "did you mean 'accuracy'"),
@@ -101,8 +110,8 @@ MISTAKES = {
         "two lengths": (lambda f: f(Y, P, P[:3], "mcc"), r"y_b: \(3,\)"),
         "a typo": (lambda f: f(Y, P, P, "f1macro"), "did you mean 'f1_macro'"),
         "a dict": (lambda f: f({"a": P}, Y), "or three arrays of labels, got dict"),
-        "text beside integers": (lambda f: f(Y, P, TEXT, "mcc"), "y_b must be integers, as y_true"),
-        "McNemar": (lambda f: f(Y, P, P, "mcc", test="mcnemar"), "test must be one of 'permutation', 'interval'"),
+        "text beside integers": (lambda f: f(Y, P, TEXT, "mcc"), r"y_b must be integers, .*\[y_true\]$"),
+        "McNemar": (lambda f: f(Y, P, P, "mcc", test="mcnemar"), "one of .*, got 'mcnemar'; uncertainty.mcnemar is"),
         "seed=": (lambda f: f(Y, P, P, "mcc", seed=1), "it is called rng="),
         "n_replicates=": (lambda f: f(Y, P, P, "mcc", n_replicates=9), "it is called n_resamples="),
     },
@@ -110,7 +119,10 @@ MISTAKES = {
         "no predictions": (lambda f: f(X, Y), "y_pred must be the predicted class of each point"),
         "too few points": (lambda f: f(X[:3], Y, P), r"y_true must be of shape \(3,\), one entry per point"),
         "text beside integers": (lambda f: f(X, TEXT, P), "y_pred must be strings as y_true, got integers"),
-        "transposed": (lambda f: f(X.T, Y, P), r"y_true must be of shape \(2,\), one entry per point"),
+        "transposed": (
+            lambda f: f(X.T, Y, P),
+            r"y_true must be of shape \(2,\), one entry per point, .*; X\.T has 4 points",
+        ),
         "a column of text": (lambda f: f(pd.DataFrame(X).assign(t=TEXT), Y, P), "X must be values of one type"),
         "NaN": (
             lambda f: f(np.where(X > 0.3, X, np.nan), Y, P),
@@ -122,19 +134,25 @@ MISTAKES = {
         "few points": (lambda f: f(X, Y, P), "the overlap is not above that of permuted labels"),
     },
     "by": {
-        "groups=": (lambda f: f(FRAME, groups="site"), "the names of the columns of groups are the second argument"),
+        "by=": (lambda f: f(FRAME, by="site", y_true="truth", y_pred="guess"), "it is called groups="),
         "a typo": (lambda f: f(FRAME, "site", y_true="thruth", y_pred="guess"), "did you mean 'truth'"),
         "an unknown group": (lambda f: f(FRAME, "sites", y_true="truth", y_pred="guess"), "did you mean 'site'"),
-        "an array": (lambda f: f(M, "site", y_true="t", y_pred="g"), "frame must be a DataFrame"),
+        "an array": (
+            lambda f: f(M, "site", y_true="t", y_pred="g"),
+            r"frame must be a DataFrame .*, got ndarray; pandas\.DataFrame makes a table of arrays",
+        ),
         "columns for names": (lambda f: f(FRAME, "site", y_true=Y, y_pred=P), "y_true must be the name of a column"),
         "a dict": (lambda f: f({"a": Y}, "a", y_true="a", y_pred="a"), r"give pandas\.DataFrame\(frame\)"),
-        "a path": (lambda f: f("x.csv", "site", y_true="truth", y_pred="guess"), "frame must be a DataFrame"),
+        "a path": (
+            lambda f: f("x.csv", "site", y_true="truth", y_pred="guess"),
+            r"frame must be a DataFrame .*, got str; pandas\.read_csv\(frame\) reads a file of csv",
+        ),
         "a missing label": (
             lambda f: f(FRAME.assign(truth=[0, None, 1, 1]), "site", y_true="truth", y_pred="guess"),
             r"got 1 in column 'truth' .first: row 1.; table\.dropna\(subset=\['truth'\]\)\.astype\({'truth': int}\) ",
         ),
         "the same column twice": (lambda f: f(FRAME, ["site", "site"], y_true="truth", y_pred="guess"), "different"),
-        "no groups": (lambda f: f(FRAME, [], y_true="truth", y_pred="guess"), "keys must be the name of a column"),
+        "no groups": (lambda f: f(FRAME, [], y_true="truth", y_pred="guess"), "groups must be the name of a column"),
     },
 }
 CASES = [(name, what, *case) for name, some in MISTAKES.items() for what, case in some.items()]
@@ -226,6 +244,38 @@ GRADES = pd.DataFrame({"a": ["low", "mid", "high", "mid"] * 9, "b": ["low", "hig
 ONE_HOT = np.eye(3)[Y]
 COUNTS = cmfast.ConfusionCounts.from_labels(TEXT, TEXT)
 ELSEWHERE = {
+    "a table of text and numbers": (
+        lambda: cmfast.normalize(GRADES.assign(age=1.5), "row"),
+        r"M must be a matrix, got a table with columns of labels; count two .*: confusion_matrix\(table, y_true='a', ",
+    ),
+    "normalize by the name of pandas": (
+        lambda: cmfast.confusion_matrix(Y, P, normalize="index"),
+        "got 'index'; it is called 'row'$",
+    ),
+    "normalize by what it shows": (lambda: COUNTS.plot(normalize="precision"), "'precision'; it is called 'col'$"),
+    "normalize by place": (
+        lambda: cmfast.confusion_matrix(Y, P, "true"),
+        "given by name: normalize='true', got 'true'$",
+    ),
+    "probabilities of points": (
+        lambda: cmfast.geometric_confusion_matrix(X, Y, SHARES),
+        r"y_pred must be integers, got dtype float64; as probabilities are: \.argmax\(-1\) makes labels",
+    ),
+    "scores of two classes named by text": (
+        lambda: metrics.roc_auc(["b", "a", "b"], [0.1, 0.8, 0.9]),
+        "pos_label must be one of the labels if these are text, got None; pass pos_label='a' or 'b'$",
+    ),
+    "class shares by label": (
+        lambda: cmfast.estimate_for_target(COUNTS, class_shares={"a": 0.5, "b": 0.2, "c": 0.3}),
+        r"got a dict; \[class_shares\[label\] for label in counts\.labels\] has this order$",
+    ),
+    "a table that is grouped": (
+        lambda: cmfast.by(FRAME.groupby("site"), "site", y_true="truth", y_pred="guess"),
+        "got DataFrameGroupBy; give the table itself, which is grouped here$",
+    ),
+    "counts.most_confused": (lambda: COUNTS.most_confused, r"; metrics\.most_confused\(counts\) lists the largest"),
+    "uncertainty.ci": (lambda: uncertainty.ci, r"; it is called uncertainty\.interval$"),
+    "report(save=)": (lambda: cmfast.report(Y, P, save="r.html"), r"'save'; the result has save\(path\)$"),
     "compute of a table": (
         lambda: cmfast.metrics.compute(GRADES, "accuracy", y_true="a", y_pred="b"),
         r"no option 'y_true'; from labels, metrics\.from_labels computes it: from_labels\(table, names, y_true=",
@@ -281,7 +331,7 @@ ELSEWHERE = {
     ),
     "rake of several tables": (
         lambda: cmfast.rake([ABC, ABC], {"a": {1: 2.0}}),
-        r"design must be one table of all, .* rake\(pandas\.concat\(tables\), targets, by=column\), got a list of 2",
+        r"must be one table of all, .* rake\(pandas\.concat\(tables\), targets, groups=column\), got a list of 2",
     ),
     "compare of a table": (
         lambda: uncertainty.compare(GRADES, "accuracy"),
@@ -344,7 +394,8 @@ ELSEWHERE = {
         lambda: metrics.f1(Y, P, average="macro"),
         r'metrics\.from_labels\(y_true, y_pred, "f1_macro"\)$',
     ),
-    "by(by=)": (lambda: cmfast.by(FRAME, by="site", y_true="truth", y_pred="guess"), "are the second argument"),
+    "metric_surface(metric=)": (lambda: contingency.metric_surface(metric="f1"), "it is called name=$"),
+    "rake(by=)": (lambda: cmfast.rake(FRAME, {"truth": {}}, by="site"), "it is called groups=$"),
     "report(by=)": (lambda: cmfast.report(Y, P, by=FRAME.site), "it is called groups="),
     "mcnemar(exact=)": (lambda: uncertainty.mcnemar(Y, P, P, exact=False), 'kind="corrected" that by chi-square'),
     "classification_report(output_dict=)": (

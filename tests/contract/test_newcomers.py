@@ -86,6 +86,19 @@ def test_the_advised_factor_makes_totals_agree():
         cmfast.ipf(M, [0.3, 0.3, 0.4], [0.0, 0.0, 0.0])
 
 
+def test_the_advised_factor_makes_totals_of_a_survey_agree():
+    people = pd.DataFrame({"age": ["old", "young"] * 9, "site": list("nns") * 6})
+    ages, sites = {"old": 10.0, "young": 20.0}, {"n": 6.0, "s": 9.0}
+    with pytest.warns(
+        cmfast.FailureWarning, match=r"30 against 15; multiply targets of site by 30/15 to make them agree$"
+    ):
+        cmfast.rake(people, {"age": ages, "site": sites})
+    made = cmfast.rake(people, {"age": ages, "site": {name: total * (30 / 15) for name, total in sites.items()}})
+    assert made.status == cmfast.Status.CONVERGED
+    with pytest.warns(cmfast.FailureWarning, match="30 against 0$"):
+        cmfast.rake(people, {"age": ages, "site": {"n": 0.0, "s": 0.0}})
+
+
 def test_width_curve_takes_text_labels():
     points, y, guess = POINTS, THREE, np.roll(THREE, 1)
     names = np.array(["a", "b", "c"])

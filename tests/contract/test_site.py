@@ -1,5 +1,6 @@
 """The reference of the site leaves nothing out."""
 
+import ast
 import pkgutil
 import re
 from importlib import import_module
@@ -55,3 +56,13 @@ def test_links_of_pages_are_files_of_the_tree_and_on_the_site_pages():
         )
     assert {"index.rst", "models_tutorial.rst"} <= set(names)
     assert all((docs / "gallery" / name).with_suffix(".py").exists() for name in names if name != "index.rst")
+
+
+def test_every_program_of_the_gallery_has_a_place_and_a_sentence_in_its_index():
+    programs = (Path(site_pages.__file__).parent / "gallery").glob("*.py")
+    docstrings = {path.stem: ast.get_docstring(ast.parse(path.read_text())) or "" for path in programs}
+    assert sorted(docstrings) == sorted(site_pages.GALLERY)
+    for name, text in docstrings.items():
+        sentence = text.split("\n\n")[1]
+        assert sentence.count(".") == 1, name
+        assert len(sentence.replace("\n", " ")) < 120, name

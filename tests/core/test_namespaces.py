@@ -69,7 +69,7 @@ CALLS = {
     "estimate": lambda M: cmfast.estimate_for_target(M, target=M),
     "averages": lambda M: cmfast.metrics.compute(M, ["recall", "f1_weighted"], average_over=[0]),
     "classes": lambda M: cmfast.metrics.one_vs_rest(M, classes=[1]),
-    "path": lambda M: cmfast.contingency.learning_path(M, metric="mcc"),
+    "path": lambda M: cmfast.contingency.learning_path(M, name="mcc"),
 }
 
 

@@ -236,7 +236,7 @@ def test_raked_weights():
         assert heights[0] == (np.isclose(factors, factors.min())).sum()
     table = pd.DataFrame({"age": age, "area": ["n", "s"] * 3, "w": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]})
     totals = pd.DataFrame({"area": ["n", "n", "s", "s"], "age": [0, 1, 0, 1], "total": [3.0, 16.0, 4.0, 5.0]})
-    grouped = cmfast.rake(table, [totals], weights="w", by="area")
+    grouped = cmfast.rake(table, [totals], weights="w", groups="area")
     ((edges, heights),) = steps(grouped.plot()).values()
     factors = grouped.weights / table["w"]
     np.testing.assert_allclose([edges[0], edges[-1]], [factors.min(), factors.max()])

@@ -278,9 +278,8 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "fraction": (*NO_NUMBER, None),
     "smoothing": (*NO_NUMBER, 0, -1.0, "laplace"),
     "undefined": (*NO_NAME, -0.5, math.nan, math.inf),
-    "metric": (*NO_NAME, "scalars", "fbeta_x", "fbeta_-1", "fbeta_nan"),
     "names": (3, True, "nonsense", ["nonsense"], [3], {"mcc": 1}, b"mcc", [None], "fbeta_x", "fbeta_nan"),
-    "name": (3, True, None, "nonsense", ["mcc"], b"mcc"),
+    "name": (3, True, None, "nonsense", ["mcc"], b"mcc", "scalars", "fbeta_x", "fbeta_-1", "fbeta_nan"),
     "ignore_index": (1.5, True, math.nan, 1j, {}, -(2**63) - 1, 2**63, [1.5], [True], [None], [[0]], [0, -(2**63) - 1]),
     "sample_axes": integers(1),
     "pos_label": (1.5, True, math.nan, 1j, "ill", b"1", *LISTS, 2**63),
@@ -297,7 +296,7 @@ WRONG: dict[str, tuple[Any, ...]] = {
     "margin": (*NO_NUMBER, 0, -0.5, None),
     "confidence_level": (*NO_NUMBER, 0, 1, 1.5, -0.5, None),
     "max_fpr": (*NO_NUMBER, 0, -1.0, 0.1),  # of counts none is
-    "keys": (None, 3, [], ["nonsense"], "nonsense", [3], ["site", "site"], {}, b"site"),
+    "groups": (None, 3, [], ["nonsense"], "nonsense", [3], ["site", "site"], {}, b"site"),
     "library": NO_NAME,
     "state_dict": (None, 3, "x", [1], {}, {"classes": 3}),
     "cells": (None, 3, "x", [1], np.ones(2)),
@@ -530,8 +529,8 @@ GIVEN: dict[str, Any] = {
     "above": 0.5, "alpha": 0.5, "beta": 2.0, "bins": 2, "ccms": Made(_shared), "cells": Made(_cells),
     "comparisons": Made(_compared), "cost": [[0.0, 1.0], [2.0, 0.0]],
     "counts_by_pair": Made(lambda make: {("a", "b"): _paired(make)}), "factor": 2.0, "fraction": 0.5, "frame": FRAME,
-    "grid": GRID, "groups": ["a", "b"], "key": 0, "keys": "site", "margin": 0.1, "margins": Made(_targets),
-    "method": "row", "metric": "f1", "n_classes": 2, "n_parts": 2, "name": "f1", "order": "high",
+    "grid": GRID, "groups": ["a", "b"], "key": 0, "margin": 0.1, "margins": Made(_targets),
+    "method": "row", "n_classes": 2, "n_parts": 2, "name": "f1", "order": "high",
     "other": Made(lambda make: cmfast.PcaAccumulator().update(make(X))), "pairs": [(0, 1)], "path": FILE,
     "points_per_cell": 2.0, "r": 2.0, "result": Made(_embedded), "sets": Made(_some_sets), "weights": "row",
     "y_true": "label", "y_pred": "guess",
@@ -558,7 +557,6 @@ RIGHT: dict[str, tuple[Any, ...]] = {
     "origins": (1, 2),
     "max_iter": (1, 3, None),
     "out": (None,),
-    "by": (None,),  # of arrays; of tables tests/margins/test_rake_groups.py
     "rng": (0, 2**200, Made(lambda make: np.random.default_rng(3))),
     "max_bytes": (1 << 20, 1 << 70),
     "bins": (1, 3, [2, 3], (1,), np.array([1, 2]), 2**53),
@@ -603,7 +601,7 @@ RIGHT: dict[str, tuple[Any, ...]] = {
     "confidence_level": (0.6, 0.95, np.float32(0.9)),
     "force": (True,),  # else a file that exists is refused
     "frame": (Made(lambda make: FRAME),),
-    "keys": ("site", ["site"], ("site", "label")),
+    "groups": ("site", ["site"], ("site", "label")),
     "y_true": ("label", "site"),
     "y_pred": ("guess", "weight"),
     "sample_weight": ("weight", "site", None),
@@ -754,8 +752,7 @@ SPECIAL: dict[str, dict[str, Any]] = {
         "arrays": {"weights": np.ones(3)},
         "others": {"names": None},
         "batch": ("targets", "weights"),
-        "wrong": {"by": (3, True, 1.5, [], ["a", 1], ["a", "a"], {}, *OTHERWISE["by"])},  # of arrays
-        "free": ("method", "bounds", "importance", "names"),  # tests/margins/test_rake.py
+        "free": ("method", "bounds", "importance", "names", "groups"),  # tests/margins/test_rake{,_groups}.py
     },
     "RakeResult.estimate": {
         "of": lambda make: cmfast.rake(make(np.ones((3, 1))), make(np.array([6.0]))).estimate,
@@ -872,7 +869,7 @@ SPECIAL: dict[str, dict[str, Any]] = {
     },
     "contingency.convex_hull": {"host": True},
     "contingency.metric_surface": {"wrong": {"grid": NO_NAME}},
-    "contingency.learning_path": {"arrays": {"M": np.stack([M, M])}, "wrong": {"metric": (*WRONG["metric"], "recall")}},
+    "contingency.learning_path": {"arrays": {"M": np.stack([M, M])}, "wrong": {"name": (*WRONG["name"], "recall")}},
     "display.SurfaceDisplay.from_metric": {"wrong": {"r": (*WRONG["r"], [1.0, 2.0])}},
     "display.SurfaceDisplay.plot": {"wrong": {"levels": integers(1)}},
     "display.PathDisplay.from_matrices": {
@@ -915,13 +912,17 @@ SPECIAL: dict[str, dict[str, Any]] = {
     "ConfusionCounts.group": {
         "of": lambda make: cmfast.ConfusionCounts.from_labels(make(TRUTH), make(GUESS), groups=make(TRUTH)).group,
     },
-    "by": {"wrong": dict.fromkeys(("y_true", "y_pred", "sample_weight"), NO_COLUMN)},
+    "by": {
+        "others": {"groups": "site"},
+        "wrong": dict.fromkeys(("y_true", "y_pred", "sample_weight"), NO_COLUMN),
+    },
     "metrics.from_labels": {"others": {"names": ["accuracy"]}, **OF_CLASSES},  # of labels that counting finds
     "metrics.multilabel": {"arrays": LABELLED, "others": {"names": ["f1_macro"]}, "batch": ("sample_weight",)},
     "metrics.multilabel_tables": {"arrays": LABELLED},
     "metrics.classification_report": {"batch": ()},
     "Confusions.explain": {
-        "others": {"labels": ["a", "b", "c"]}, "wrong": {"labels": ("abc", ["a"], 3, [["a", "b", "c"]])},
+        "others": {"display_labels": ["a", "b", "c"]},
+        "wrong": {"display_labels": ("abc", ["a"], 3, [["a", "b", "c"]])},
     },
     "metrics.one_vs_rest": {
         "wrong": {"classes": (3, "ab", [], [0, 0], [2], [-1], [0.5], [[0]], {}, [None], 1.5)},

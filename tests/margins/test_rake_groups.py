@@ -66,7 +66,7 @@ def fit(ids, margins, w):
 
 
 def test_each_group_has_the_weights_of_plain_fitting():
-    result = cmfast.rake(RECORDS, [total("state", "age"), total("state", "sex")], by="state", weights="w")
+    result = cmfast.rake(RECORDS, [total("state", "age"), total("state", "sex")], groups="state", weights="w")
     assert result.groups == ("AK", "CA", "NY", "TX")
     np.testing.assert_array_equal(result.status, [0, 0, 0, 0])
     for state in STATES:
@@ -118,14 +118,14 @@ def by_single_dicts(group):
     ],
 )
 def test_each_group_has_the_bits_of_a_call_of_its_own(form, options):
-    result = cmfast.rake(RECORDS, FORMS[form], by="state", **options)
+    result = cmfast.rake(RECORDS, FORMS[form], groups="state", **options)
     assert (result.status == 0).all()
     assert_is_each_alone(result, RECORDS, by_single_dicts, options)
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_values_of_targets_come_in_the_order_of_their_rows(form):
-    result = cmfast.rake(RECORDS, FORMS[form], by="state", weights="w")
+    result = cmfast.rake(RECORDS, FORMS[form], groups="state", weights="w")
     wanted = [total("state", "age"), total("state", "sex")]
     if form.endswith("groups"):
         wanted = [t.set_index("state").loc[STATES].reset_index() for t in wanted]
@@ -157,8 +157,8 @@ def to_categoricals(frame):
 )
 def test_tables_of_every_library(make):
     frame = make(RECORDS)
-    result = cmfast.rake(frame, FORMS["list of tables"], by="state", weights="w")
-    wanted = cmfast.rake(RECORDS, FORMS["list of tables"], by="state", weights="w")
+    result = cmfast.rake(frame, FORMS["list of tables"], groups="state", weights="w")
+    wanted = cmfast.rake(RECORDS, FORMS["list of tables"], groups="state", weights="w")
     np.testing.assert_allclose(result.weights, wanted.weights, rtol=1e-9)
     assert result.groups == (("TX", "NY", "CA", "AK") if make is to_categoricals else wanted.groups)
     if make is to_categoricals:
@@ -168,7 +168,7 @@ def test_tables_of_every_library(make):
 def test_groups_of_several_columns_and_categories_of_one_group():
     by = ["year", "state"]
     targets = [total("state", "year", "age"), total("year", "state", "county")]
-    result = cmfast.rake(RECORDS, targets, by=by, weights="w")
+    result = cmfast.rake(RECORDS, targets, groups=by, weights="w")
     assert result.groups == tuple(sorted(set(zip(RECORDS["year"], RECORDS["state"], strict=True))))
 
     def of(group):
@@ -177,15 +177,15 @@ def test_groups_of_several_columns_and_categories_of_one_group():
 
     assert_is_each_alone(result, RECORDS, of, {"weights": "w"}, by)
     nested = {group: of(group) for group in result.groups}
-    again = cmfast.rake(RECORDS, nested, by=by, weights="w")
+    again = cmfast.rake(RECORDS, nested, groups=by, weights="w")
     assert again.weights.tobytes() == result.weights.tobytes()
 
 
 def test_the_total_of_a_group_and_margins_that_only_some_groups_have():
     frame = pd.DataFrame({"g": [1, 1, 0, 0], "a": ["x", "y", "x", "x"]})
-    result = cmfast.rake(frame, pd.DataFrame({"g": [0, 1], "n": [10.0, 6.0]}), by="g")
+    result = cmfast.rake(frame, pd.DataFrame({"g": [0, 1], "n": [10.0, 6.0]}), groups="g")
     np.testing.assert_allclose(result.weights, [3.0, 3.0, 5.0, 5.0])
-    result = cmfast.rake(frame, {1: {"a": {"x": 1.0, "y": 7.0}}, 0: {(): {(): 4.0}}}, by="g")
+    result = cmfast.rake(frame, {1: {"a": {"x": 1.0, "y": 7.0}}, 0: {(): {(): 4.0}}}, groups="g")
     np.testing.assert_allclose(result.weights, [1.0, 7.0, 2.0, 2.0])
     np.testing.assert_allclose(np.concatenate(result.achieved), [1.0, 7.0, 4.0])
 
@@ -193,20 +193,20 @@ def test_the_total_of_a_group_and_margins_that_only_some_groups_have():
 def test_a_target_of_nan_leaves_a_category_of_one_group_unconstrained():
     ages = total("state", "age")
     ages.loc[(ages["state"] == "NY") & (ages["age"] == "old"), "n"] = np.nan
-    result = cmfast.rake(RECORDS, ages, by="state", weights="w")
+    result = cmfast.rake(RECORDS, ages, groups="state", weights="w")
     free = ((RECORDS["state"] == "NY") & (RECORDS["age"] == "old")).to_numpy()
     np.testing.assert_allclose(result.weights[free], RECORDS["w"][free])
     assert (result.status == 0).all()
 
 
 def test_bad_groups_harm_no_neighbours_and_are_named():
-    good = cmfast.rake(RECORDS, FORMS["list of tables"], by="state", weights="w")
+    good = cmfast.rake(RECORDS, FORMS["list of tables"], groups="state", weights="w")
     ages, sexes = (table.copy() for table in FORMS["list of tables"])
     ages.loc[ages["state"] == "CA", "n"] *= 2.0  # disagrees with the total of the other margin
     sexes.loc[(sexes["state"] == "TX") & (sexes["sex"] == 6), "n"] = np.inf
     ages = pd.concat([ages, pd.DataFrame({"state": ["WA"], "age": ["old"], "n": [9.0]})])  # without records
     with pytest.warns(FailureWarning) as caught:
-        result = cmfast.rake(RECORDS, [ages, sexes], by="state", weights="w")
+        result = cmfast.rake(RECORDS, [ages, sexes], groups="state", weights="w")
     assert result.groups == ("AK", "CA", "NY", "TX", "WA")
     assert [Status(s).name for s in result.status] == ["CONVERGED", "TOTALS", "CONVERGED", "INVALID", "ZERO_LINE"]
     (one,) = caught
@@ -217,10 +217,10 @@ def test_bad_groups_harm_no_neighbours_and_are_named():
     assert np.isnan(result.weights[~here]).all()
     targets = pd.concat([total("state", "age"), ages.iloc[-1:]])
     with pytest.raises(FailureError, match=r"ZERO_LINE \(element 4 of 5\): state = WA: no record adds to age = old, "):
-        cmfast.rake(RECORDS, targets, by="state", on_failure="raise")
+        cmfast.rake(RECORDS, targets, groups="state", on_failure="raise")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        silent = cmfast.rake(RECORDS, [ages, sexes], by="state", weights="w", on_failure="ignore")
+        silent = cmfast.rake(RECORDS, [ages, sexes], groups="state", weights="w", on_failure="ignore")
     assert silent.status.tolist() == result.status.tolist()
     assert result.explain(4).startswith("ZERO_LINE")
 
@@ -230,7 +230,7 @@ def test_contradictions_are_proved_in_the_rows_that_were_given():
     targets = {"s": {("a", 0): 1.0, ("b", 1): 2.0, ("b", 0): 8.0, ("a", 1): 1.0}}
     targets["t"] = {("b", 0): 5.0, ("b", 1): 5.0, ("a", 1): 1.0, ("a", 0): 1.0}
     with pytest.warns(FailureWarning, match=r"INFEASIBLE \(element 1 of 2\): g = b: .* = "):
-        result = cmfast.rake(frame, targets, by="g")
+        result = cmfast.rake(frame, targets, groups="g")
     np.testing.assert_allclose(result.weights[4:], 1.0)
     proof = [np.array([np.nan if np.isnan(x) else np.sign(x) for x in part]) for part in result.proof]
     np.testing.assert_array_equal(np.isnan(proof[0]), [True, False, False, True])
@@ -249,12 +249,12 @@ def test_replicate_weights_are_a_batch():
     with pytest.warns(
         FailureWarning, match=r"INVALID \(element \(1, .\) of 12\): state = .*: NaN value at weights\[3\]$"
     ):
-        result = cmfast.rake(RECORDS, FORMS["list of tables"], by="state", weights=many)
+        result = cmfast.rake(RECORDS, FORMS["list of tables"], groups="state", weights=many)
     assert result.status.shape == (3, 4)
     assert result.weights.shape == (3, N)
     assert result.achieved[0].shape == (3, 12)
     assert (result.status != 0).sum() == 1
-    one = cmfast.rake(RECORDS, FORMS["list of tables"], by="state")
+    one = cmfast.rake(RECORDS, FORMS["list of tables"], groups="state")
     assert one.weights.tobytes() == result.weights[2].tobytes()
     assert "400 of 4 groups, a batch of 3" in repr(result)
 
@@ -262,18 +262,18 @@ def test_replicate_weights_are_a_batch():
 def test_float32_stays_float32():
     table = total("state", "age").astype({"n": np.float32})
     single = RECORDS.astype({"w": np.float32})
-    assert cmfast.rake(single, table, by="state", weights="w").weights.dtype == np.float32
-    assert cmfast.rake(single, FORMS["list of tables"], by="state", weights="w").weights.dtype == np.float64
+    assert cmfast.rake(single, table, groups="state", weights="w").weights.dtype == np.float32
+    assert cmfast.rake(single, FORMS["list of tables"], groups="state", weights="w").weights.dtype == np.float64
 
 
 def test_progress_is_in_groups():
     seen = []
-    cmfast.rake(RECORDS, FORMS["list of tables"], by="state", progress=lambda *at: seen.append(at))
+    cmfast.rake(RECORDS, FORMS["list of tables"], groups="state", progress=lambda *at: seen.append(at))
     assert seen == [(1, 4), (2, 4), (3, 4), (4, 4)]
 
 
 def test_no_records_at_all():
-    result = cmfast.rake(RECORDS.iloc[:0], total("state", "age"), by="state", on_failure="ignore")
+    result = cmfast.rake(RECORDS.iloc[:0], total("state", "age"), groups="state", on_failure="ignore")
     assert result.weights.shape == (0,)
     assert (result.status == Status.ZERO_LINE).all()
 
@@ -282,7 +282,7 @@ def test_no_records_at_all():
 @pytest.mark.parametrize("drawn", [{}, {"strata": "state"}, {"clusters": "county"}, {"where": RECORDS["sex"] == 5}])
 def test_estimates_are_those_of_pooled_margins(kind, drawn):
     tables = FORMS["list of tables"]
-    grouped = cmfast.rake(RECORDS, tables, by="state", weights="w")
+    grouped = cmfast.rake(RECORDS, tables, groups="state", weights="w")
     pooled = cmfast.rake(RECORDS, tables, weights="w")
     one, other = (x.estimate("y", kind=kind, **drawn) for x in (grouped, pooled))
     for name in ("estimate", "standard_error", "low", "high"):
@@ -291,13 +291,13 @@ def test_estimates_are_those_of_pooled_margins(kind, drawn):
 
 def test_soft_margins_of_groups_are_those_of_pooled_ones():
     tables = FORMS["list of tables"]
-    found = [cmfast.rake(RECORDS, tables, weights="w", importance=[9.0, 2.0], **by) for by in ({"by": "state"}, {})]
+    found = [cmfast.rake(RECORDS, tables, weights="w", importance=[9.0, 2.0], **by) for by in ({"groups": "state"}, {})]
     one, other = (x.estimate("y", strata="state").standard_error for x in found)
     assert one == pytest.approx(other, rel=1e-7)
 
 
 def test_variances_of_groups_that_were_drawn_apart_add_up():
-    grouped = cmfast.rake(RECORDS, FORMS["list of tables"], by="state", weights="w")
+    grouped = cmfast.rake(RECORDS, FORMS["list of tables"], groups="state", weights="w")
     whole = grouped.estimate("y", strata="state")
     alone = []
     for state in STATES:
@@ -313,9 +313,9 @@ def test_variances_of_groups_that_were_drawn_apart_add_up():
 
 def test_estimates_need_only_the_groups_of_their_subpopulation():
     ages = total("state", "age")
-    good = cmfast.rake(RECORDS, ages, by="state", weights="w")
+    good = cmfast.rake(RECORDS, ages, groups="state", weights="w")
     ages.loc[ages["state"] == "CA", "n"] = np.inf
-    result = cmfast.rake(RECORDS, ages, by="state", weights="w", on_failure="ignore")
+    result = cmfast.rake(RECORDS, ages, groups="state", weights="w", on_failure="ignore")
     assert np.isnan(result.estimate("y").estimate)
     here = RECORDS["state"] != "CA"
     for kind in ("total", "mean"):
@@ -326,19 +326,19 @@ def test_estimates_need_only_the_groups_of_their_subpopulation():
 def test_few_units_in_the_groups_of_a_subpopulation_warn():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        result = cmfast.rake(RECORDS, FORMS["list of tables"], by="state", weights="w")
+        result = cmfast.rake(RECORDS, FORMS["list of tables"], groups="state", weights="w")
         result.estimate("y", strata="state")
         few = RECORDS["state"] != "NY"
         few[RECORDS.index[RECORDS["state"] == "NY"][:12]] = True
         records = RECORDS[few]
-        result = cmfast.rake(records, FORMS["list of tables"], by="state", weights="w")
+        result = cmfast.rake(records, FORMS["list of tables"], groups="state", weights="w")
         result.estimate("y", strata="state")
     with pytest.warns(DiagnosticWarning, match="intervals are too short: 12 records for 4 independent totals"):
         result.estimate("y", strata="state", where=records["state"] == "NY")
 
 
 def test_copies_know_their_records():
-    result = cmfast.rake(RECORDS, FORMS["list of tables"], by="state", weights="w")
+    result = cmfast.rake(RECORDS, FORMS["list of tables"], groups="state", weights="w")
     again = pickle.loads(pickle.dumps(result))
     assert again.groups == result.groups
     assert again.estimate("y").standard_error == result.estimate("y").standard_error
@@ -346,7 +346,7 @@ def test_copies_know_their_records():
 
 
 def test_changed_weights_are_noticed():
-    result = cmfast.rake(RECORDS, FORMS["list of tables"], by="state", weights="w")
+    result = cmfast.rake(RECORDS, FORMS["list of tables"], groups="state", weights="w")
     result.weights[0] *= 1.5
     with pytest.raises(ValueError, match="changed after rake"):
         result.estimate("y")
@@ -359,7 +359,7 @@ TWICE = pd.concat([total("state", "age"), total("state", "age").iloc[4:5]])
 @pytest.mark.parametrize(
     ("targets", "options", "error", "said"),
     [
-        (total("age"), {}, ValueError, "targets must have the columns of by, got columns age without 'state'"),
+        (total("age"), {}, ValueError, "targets must have the columns of groups, got columns age without 'state'"),
         (DROPPED, {}, ValueError, "targets has no row for state = NY, age = old, which occurs in design; pass NaN"),
         (TWICE, {}, ValueError, "targets: state = CA, age = old occurs twice"),
         (
@@ -376,37 +376,37 @@ TWICE = pd.concat([total("state", "age"), total("state", "age").iloc[4:5]])
         ),
         ({"NY": 3.0}, {}, TypeError, "targets\\['NY'\\] must be a dict {column: totals} or a table, the targets"),
         ({"NY": {"agee": {}}}, {}, ValueError, "targets\\['NY'\\] must be for different columns of design"),
-        (total("state", "age"), {"by": "stat"}, ValueError, "by must be one of the columns .*'stat'"),
-        (total("state", "age"), {"by": 3}, TypeError, "by must be the name of a column, or a list of them, got 3"),
-        (total("state", "age"), {"by": []}, TypeError, "by must be the name of a column, or a list of them"),
-        (total("state", "age"), {"by": ["state", "state"]}, ValueError, "by must be different columns"),
-        (total("state", "age"), {"names": list("abc")}, ValueError, "names must be None with by"),
+        (total("state", "age"), {"groups": "stat"}, ValueError, "groups must be one of the columns .*'stat'"),
+        (total("state", "age"), {"groups": 3}, TypeError, "groups must be the name of a column, or a list .*, got 3"),
+        (total("state", "age"), {"groups": []}, TypeError, "groups must be the name of a column, or a list of them"),
+        (total("state", "age"), {"groups": ["state", "state"]}, ValueError, "groups must be different columns"),
+        (total("state", "age"), {"names": list("abc")}, ValueError, "names must be None with groups"),
         (total("state", "age"), {"weights": np.ones(3)}, ValueError, "weights must be of shape"),
-        (total("state", "age"), {"weights": "w", "by": "w"}, ValueError, "by must be other columns than weights"),
+        (total("state", "age"), {"weights": "w", "groups": "w"}, ValueError, "groups .* other columns than weights"),
         (total("state", "age"), {"importance": [1.0, 2.0]}, ValueError, "importance must be a number, or an array"),
-        (3.0, {}, TypeError, "targets must be a dict {group: targets}, a table with the columns of by, or a list"),
+        (3.0, {}, TypeError, "targets must be a dict {group: targets}, a table with the columns of groups, or a list"),
         ([], {}, TypeError, "targets must be a dict {group: targets}"),
     ],
 )  # fmt: skip
 def test_says_what_is_wrong(targets, options, error, said):
     with pytest.raises(error, match=f"rake: {said}"):
-        cmfast.rake(RECORDS, targets, **({"by": "state"} | options))
+        cmfast.rake(RECORDS, targets, **({"groups": "state"} | options))
 
 
 def test_missing_groups_are_refused():
     frame = RECORDS.copy()
     frame.loc[3, "state"] = None
     with pytest.raises(ValueError, match=r"rake: state must .*missing"):
-        cmfast.rake(frame, FORMS["list of tables"], by="state")
+        cmfast.rake(frame, FORMS["list of tables"], groups="state")
 
 
 def test_groups_are_of_a_table():
-    with pytest.raises(TypeError, match="rake: by must be None unless design is a table, got 'state'"):
-        cmfast.rake([[0, 1], [1, 0]], [(0, [1.0, 2.0])], by="state")
+    with pytest.raises(TypeError, match="rake: groups must be None unless design is a table, got 'state'"):
+        cmfast.rake([[0, 1], [1, 0]], [(0, [1.0, 2.0])], groups="state")
 
 
 def test_proportions_of_groups_are_doubted():
     shares = total("state", "age")
     shares["n"] /= shares.groupby("state")["n"].transform("sum")
     with pytest.warns(DiagnosticWarning, match="targets add up to 1, as proportions do"):
-        cmfast.rake(RECORDS, shares, by="state")
+        cmfast.rake(RECORDS, shares, groups="state")

@@ -139,6 +139,7 @@ def frame_to_array(name: str, x: Any) -> Any:
     _class_order.check_class_order(name, x.index, x.columns)
     _refuse_label_columns(name, x.columns, x.index)
     _refuse_column_of_names(name, x)
+    _refuse_columns_of_text(name, x)
     dtypes = {getattr(dtype, "numpy_dtype", dtype) for dtype in x.dtypes}
     if not dtypes or not all(isinstance(dtype, np.dtype) and dtype.kind in "biuf" for dtype in dtypes):
         return x
@@ -170,6 +171,17 @@ def _refuse_column_of_names(name: str, x: Any) -> None:
     column = UNNAMED if is_read_back else text[0]
     cure = f"{name}.set_index({column!r}) takes it for these, as pandas.read_csv(path, index_col=0) does"
     msg = f"{name} must be values of one type, got {column!r}, a column with the names of the rows; {cure}"
+    raise TypeError(msg)
+
+
+def _refuse_columns_of_text(name: str, x: Any) -> None:
+    """Raise TypeError for a table of pandas with two or more columns of text where a matrix is wanted."""
+    text = [k for k in range(x.shape[1]) if len(x) and isinstance(x.iloc[0, k], str)]
+    if name not in MATRIX_NAMES or len(text) < 2 or len(text) == x.shape[1]:
+        return
+    truth, guess = (x.columns[k] for k in text[:2])
+    cure = f"count two of them: confusion_matrix(table, y_true={truth!r}, y_pred={guess!r})"
+    msg = f"{name} must be a matrix, got a table with columns of labels; {cure}"
     raise TypeError(msg)
 
 
