@@ -33,8 +33,8 @@ def compare_areas(y_true: Array, y_a: Array, y_b: Array, name: str = AREA, **opt
     else:
         areas, covariances = compute_all(name, given, u, None, difference=True)
         variance = covariances[..., 0, 0]
-    warn_of_samples(given, weighted=weighted, p_values=True)
     error = np.asarray(np.sqrt(np.maximum(variance, 0.0)))
+    warn_of_samples(given, areas, error, weighted=weighted, p_values=True)
     fields: dict[str, Any] = summarize_errors(np.moveaxis(areas, -1, 0), error, confidence_level)
     batch = given.batch
     names = ["batch"] if len(batch) == 1 else [f"batch_{k}" for k in range(len(batch))]
