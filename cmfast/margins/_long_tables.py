@@ -196,7 +196,9 @@ def read_totals(key: Any, totals: Any, others: list[Any], called: Arguments, opt
 def _refuse_position(option: str, wanted: str, key: Any, others: list[Any]) -> NoReturn:
     """Refuse the position of an axis where the name of a column is wanted, with a pair that has one."""
     column = repr(others[0]) if others else "'column'"
-    validate.refuse(option, wanted, f"{validate.format_value(key)}; name the column, as in ({column}, totals)", TypeError)
+    validate.refuse(
+        option, wanted, f"{validate.format_value(key)}; name the column, as in ({column}, totals)", TypeError
+    )
 
 
 def _is_floating(column: Any) -> bool:

@@ -245,12 +245,13 @@ class Scored(NamedTuple):
             group, values = np.zeros(k, np.int64), [np.bincount(self.unit, x, k) for x in influences]
         n_groups = int(group.max(initial=-1)) + 1
         sizes = np.bincount(group[weighted], minlength=n_groups).astype(np.float64)
+        sizes[sizes == 1.0] = np.nan  # one sample has no variance, whatever rounding leaves of its influence
         found = np.empty((len(values), len(values)))
         for j, one in enumerate(values):
             for k, other in enumerate(values[: j + 1]):
                 products = np.bincount(group, one * other, n_groups)
                 with np.errstate(invalid="ignore", divide="ignore"):
-                    found[j, k] = found[k, j] = np.sum(np.where(sizes > 0, products * (sizes / (sizes - 1.0)), 0.0))
+                    found[j, k] = found[k, j] = np.sum(products * (sizes / (sizes - 1.0)))
         return found
 
 

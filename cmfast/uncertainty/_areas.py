@@ -198,15 +198,34 @@ def compute_areas(
     found: list[Any]
     *found, status = dispatch.call("auc_covariance", *arrays, num_threads=num_threads)
     failures.report(status, on_failure, failed=FAILED, why=partial(_explain_bad_element, arrays, models=models))
+    y, weight = (None if x is None else np.asarray(adapter(x).to_host(x)) for x in arrays[1:])
+    codes = np.asarray(y == 1).astype(np.int64)
+    found[1:] = mask_single_samples(codes, weight, *found[1:])
     if validate.on_failure(on_failure) != "ignore":
-        y, weight, area, error = (
-            None if x is None else np.asarray(adapter(x).to_host(x)) for x in (*arrays[1:], found[0], found[2])
-        )
-        codes = (y == 1).astype(np.int64)
         if weight is not None:
             warn_of_uneven_weights(codes, weight, method=method)
-        warn_of_undefined_areas(codes, weight, area, error)
+        warn_of_undefined_areas(codes, weight, *(np.asarray(adapter(x).to_host(x)) for x in (found[0], found[2])))
     return found
+
+
+def mask_single_samples(codes: np.ndarray, weight: np.ndarray | None, *arrays: Any) -> list[Any]:
+    """Return covariances of areas, and standard errors, NaN where a class has one sample, whose placement has none.
+
+    Rounding of the placements may leave an infinite covariance. `codes` are 1 for positive samples, shape (..., n).
+    """
+    counted = np.ones(codes.shape, np.bool_) if weight is None else weight > 0.0
+    single = np.zeros(codes.shape[:-1], np.bool_)
+    for k in (0, 1):
+        single |= np.count_nonzero((codes == k) & counted, axis=-1) == 1
+    if not single.any():
+        return list(arrays)
+    factor = np.where(single, np.nan, 1.0)
+    out = []
+    for array in arrays:
+        own = adapter(array)
+        shaped = own.send(factor.reshape(*factor.shape, *[1] * (len(array.shape) - factor.ndim)), array)
+        out.append(own.evaluate(lambda x, f: x * f, array, shaped))
+    return out
 
 
 def _explain_bad_element(arrays: list[Any], index: tuple[int, ...], models: tuple[Any, ...] | None) -> str:

@@ -357,9 +357,9 @@ KIND_RNG = np.random.default_rng(2)
 KIND = KIND_RNG.choice(["cat", "cow", "dog"], 90)
 RAW = np.exp(KIND_RNG.normal(size=(2, 90, 3)) + 1.5 * (KIND[:, np.newaxis] == ["cat", "cow", "dog"]))
 PROBABILITIES = RAW / RAW.sum(-1, keepdims=True)
-SCORED = {f"p_{name}": PROBABILITIES[0, :, k].tolist() for k, name in enumerate(["cat", "cow", "dog"])}
-SCORED |= {f"q{k}": PROBABILITIES[1, :, k].tolist() for k in range(3)}
-SCORED |= {"kind": KIND.tolist(), "site": KIND_RNG.choice(["x", "y"], 90).tolist(), "w": [1.0, 2.0, 3.0] * 30}
+OF_CLASSES = {f"p_{name}": PROBABILITIES[0, :, k].tolist() for k, name in enumerate(["cat", "cow", "dog"])}
+OF_CLASSES |= {f"q{k}": PROBABILITIES[1, :, k].tolist() for k in range(3)}
+OF_CLASSES |= {"kind": KIND.tolist(), "site": KIND_RNG.choice(["x", "y"], 90).tolist(), "w": [1.0, 2.0, 3.0] * 30}
 BY_LABEL, BY_ORDER = ["p_dog", "p_cat", "p_cow"], ["q0", "q1", "q2"]
 AVERAGES = ["roc_auc_ovr", "roc_auc_ovr_weighted", "roc_auc_ovo", "roc_auc_ovo_weighted"]
 
@@ -367,7 +367,7 @@ AVERAGES = ["roc_auc_ovr", "roc_auc_ovr_weighted", "roc_auc_ovo", "roc_auc_ovo_w
 @pytest.mark.parametrize("library", [name for name in TABLES if name != "stream"])
 @pytest.mark.parametrize("name", AVERAGES)
 def test_columns_of_scores_are_those_of_classes(library, name):
-    table = MAKE[library](SCORED)
+    table = MAKE[library](OF_CLASSES)
     P, Q = PROBABILITIES
     want = uncertainty.interval(KIND, P, name)
     for found in (
@@ -376,14 +376,14 @@ def test_columns_of_scores_are_those_of_classes(library, name):
         uncertainty.interval(table, [name], y_true="kind", y_score=BY_LABEL)[name],
     ):
         assert (found.estimate, found.low, found.high) == (want.estimate, want.low, want.high)
-    weighted = uncertainty.interval(KIND, P, name, sample_weight=SCORED["w"])
+    weighted = uncertainty.interval(KIND, P, name, sample_weight=OF_CLASSES["w"])
     found = uncertainty.interval(table, name, y_true="kind", y_score=BY_LABEL, sample_weight="w")
     assert found.low == weighted.low != want.low
     want = uncertainty.compare(KIND, P, Q, name)
     found = uncertainty.compare(table, name, y_true="kind", y_a=BY_LABEL, y_b=BY_ORDER)
     assert (found.first, found.second, found.p_value) == (want.first, want.second, want.p_value)
     groups = {"y_true": "kind", "y_score": BY_LABEL, "groups": "site"}
-    want = uncertainty.compare_groups(KIND, P, SCORED["site"], name, on_failure="ignore")
+    want = uncertainty.compare_groups(KIND, P, OF_CLASSES["site"], name, on_failure="ignore")
     found = uncertainty.compare_groups(table, name, **groups, on_failure="ignore")
     np.testing.assert_array_equal(found.estimate, want.estimate)
     want = uncertainty.auc_covariance(KIND, {"new": P, "old": Q}, name=name)
@@ -421,11 +421,11 @@ def test_scores_in_a_table_are_matched_to_labels_by_name(columns, library):
 )
 def test_mistakes_with_columns_of_scores_are_one_sentence(options, text):
     with pytest.raises((TypeError, ValueError), match=text):
-        uncertainty.interval(pd.DataFrame(SCORED), "roc_auc_ovr", y_true="kind", **options)
+        uncertainty.interval(pd.DataFrame(OF_CLASSES), "roc_auc_ovr", y_true="kind", **options)
 
 
 def test_several_columns_of_scores_of_two_classes_name_the_area_that_takes_them():
-    table = pd.DataFrame(SCORED).assign(ill=KIND == "cat")
+    table = pd.DataFrame(OF_CLASSES).assign(ill=KIND == "cat")
     with pytest.raises(ValueError, match=r"y_score must be of shape \(90,\), .*roc_auc_ovr"):
         uncertainty.interval(table, "roc_auc", y_true="ill", y_score=BY_LABEL)
     with pytest.raises(AttributeError, match=r'uncertainty.interval\(y_true, y_score, "roc_auc_ovr"\) computes it'):
@@ -433,6 +433,6 @@ def test_several_columns_of_scores_of_two_classes_name_the_area_that_takes_them(
 
 
 def test_gaps_in_columns_of_scores_are_named():
-    gaps = pd.DataFrame(SCORED).assign(p_cow=lambda table: table["p_cow"].where(table.index != 4))
+    gaps = pd.DataFrame(OF_CLASSES).assign(p_cow=lambda table: table["p_cow"].where(table.index != 4))
     with pytest.warns(cmfast.FailureWarning, match=r"1 in column 'p_cow' \(first: row 4\); table.dropna"):
         uncertainty.interval(gaps, "roc_auc_ovr", y_true="kind", y_score=BY_LABEL)
