@@ -107,7 +107,8 @@ def find_groups(groups: Any, names: Sequence[Any]) -> np.ndarray:
         found = _label_codes.encode_column("groups", groups, _label_codes.OWN_CODE_SPAN, KINDS, WANTED).compact()
         values, codes = tuple(found.values), np.asarray(adapter(found.codes).to_host(found.codes))
     table = np.array([places.get(value, -1) for value in values], np.int64)
-    return table[codes]
+    found_codes: np.ndarray = table[codes]
+    return found_codes
 
 
 def refuse_unnamed_thresholds(groups: Any) -> None:

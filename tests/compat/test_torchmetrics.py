@@ -511,10 +511,10 @@ def test_wrong_lists_of_ignored_values():
 
 OUTSIDE = {
     "multiclass": (torch.tensor([0, 1, 2, 1, 1]), torch.tensor([9, 0, 1, 9, 7]), 9, r"\(first: 7 at 4\)"),
-    "several axes": (torch.tensor([[0, 1], [2, 1]]), torch.tensor([[9, 0], [9, 7]]), 9, r"\(first: 7 at \(1, 1\)\)"),
+    "several axes": (torch.tensor([[0, 1], [2, 1]]), torch.tensor([[9, 0], [9, 7]]), 9, r"\(first: 7 at 3\)"),
     "binary": (torch.tensor([0, 1, 1, 1]), torch.tensor([9, 0, 9, 7]), 9, r"\(first: 7 at 3\)"),
     "multilabel": (
-        torch.tensor([[0, 1, 0], [1, 1, 0]]), torch.tensor([[9, 0, 9], [1, 9, 7]]), 9, r"\(first: 7 at \(1, 2\)\)",
+        torch.tensor([[0, 1, 0], [1, 1, 0]]), torch.tensor([[9, 0, 9], [1, 9, 7]]), 9, r"\(first: 7 at 5\)",
     ),
     "predictions": (torch.tensor([0, 5, 2, 8]), torch.tensor([9, 9, 1, 2]), 9, r"\(first: 8 at 3\)"),
 }  # fmt: skip

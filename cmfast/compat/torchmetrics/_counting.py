@@ -63,13 +63,13 @@ def count(
     """Return the confusion matrix of two tensors of classes, of the samples in `keep`; with groups, one per group.
 
     `given` is a mask with the shape of the target that the user gave: False for ignored samples, of which `target` and
-    `preds` have none or all. Errors name the index of a label there.
+    `preds` have none or all. Errors name the position of a label among all of them.
     """
     n_groups = None if groups is None else int(groups.max()) + 1 if groups.numel() else 0
     arrays = [target, preds] if groups is None else [target, preds, groups.expand(target.shape)]
     arrays = [array.reshape(-1) if keep is None else array[keep] for array in arrays]
     labels = [array.to(torch.int64) for array in arrays]
-    options = {"groups": None if groups is None else labels[2], "n_groups": n_groups}
+    options: dict[str, Any] = {"groups": None if groups is None else labels[2], "n_groups": n_groups}
     found: Tensor
     try:
         found = counting.confusion_matrix(labels[0], labels[1], n_classes=n_classes, **options)
@@ -80,7 +80,7 @@ def count(
     full = [torch.zeros(given.shape, dtype=torch.int64, device=given.device) for _ in range(2)]
     for whole, some in zip(full, labels[:2], strict=True):
         whole[given] = some
-    found = counting.confusion_matrix(full[0], full[1], n_classes=n_classes, sample_axes=max(given.ndim, 1))  # raises
+    found = counting.confusion_matrix(full[0].reshape(-1), full[1].reshape(-1), n_classes=n_classes)  # raises
     return found
 
 
