@@ -431,3 +431,31 @@ def test_counts_of_prediction_sets_are_tables():
         [3, 0.75, 1, 0],
         [4, 1, np.inf, 1],
     ]
+
+
+def test_tick_labels_without_a_metric_are_the_names_alone():
+    pytest.importorskip("matplotlib").use("agg")
+    found = uncertainty.auc_covariance(Y > 0, {"new": S + 0.3 * Y, "old": S}).interval()
+    assert [text.get_text() for text in found.plot().get_yticklabels()] == ["new", "old"]
+    named = uncertainty.interval(Y, A, "recall", method="wilson").plot()
+    assert [text.get_text() for text in named.get_yticklabels()] == ["recall [0]", "recall [1]", "recall [2]"]
+
+
+def test_doubts_about_the_order_of_samples_are_issued_once():
+    a, b = (pd.Series(one, index=np.arange(300) + k) for one, k in ((Y, 1000), (A, 1290)))
+    X_of = pd.DataFrame(X)
+    for call in (
+        lambda: uncertainty.compare_many(a, {"x": b, "y": b + 0, "z": b * 1}, "accuracy", n_resamples=20),
+        lambda: cmfast.geometric_confusion_matrix(X_of, a, b),
+        lambda: cmfast.geometric_confusion_matrix(X_of, "c" + a.astype(str), "c" + b.astype(str)),
+    ):
+        with pytest.warns(cmfast.DiagnosticWarning) as caught:
+            call()
+        assert sum("by position" in str(one.message) for one in caught) == 1, call
+
+
+@pytest.mark.parametrize("pair", [((0,), pd.Series([5.0, 6.0], index=["o", "y"])), (0, [5.0, 6.0])])
+def test_positions_of_axes_of_a_table_name_the_column(pair):
+    table = pd.DataFrame({"age": ["o", "y"], "n": [1.0, 2.0]})
+    with pytest.raises(TypeError, match=r"ipf_cells: margins.* name the column, as in \('age', totals\)$"):
+        cmfast.ipf_cells("n", table, [pair])
