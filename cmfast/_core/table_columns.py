@@ -124,7 +124,7 @@ def read_call(
     several: tuple[str, ...] = (),
     blocks: tuple[str, ...] = (),
 ) -> tuple[tuple[Any, ...], AbstractContextManager[None]]:
-    """Return the positional arguments of a call with a table, columns in the place of their names.
+    """Return the positional arguments of a call with a table, with columns instead of their names.
 
     Columns of options are written to `options`. In the context that is returned too, errors name all columns with
     missing values.

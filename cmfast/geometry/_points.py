@@ -73,7 +73,7 @@ def adopt_named_points(
     X: Any, y_true: Any, y_pred: Any, n_classes: int | None
 ) -> tuple[AdoptedPoints, int | None, tuple[Any, ...] | None]:
     """Adopt points with labels that may be text; return them, the number of classes and the names of these, or None."""
-    with failures.issue_once():  # doubts about the order of samples arise for text and for points
+    with failures.issue_once():  # text and points have the same caveats on the order of samples
         y_true, y_pred, n_classes, names = number_text(X, y_true, y_pred, n_classes)
         return adopt_labelled_points(X, y_true, y_pred), n_classes, names
 

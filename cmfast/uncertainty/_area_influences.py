@@ -245,7 +245,7 @@ class Scored(NamedTuple):
             group, values = np.zeros(k, np.int64), [np.bincount(self.unit, x, k) for x in influences]
         n_groups = int(group.max(initial=-1)) + 1
         sizes = np.bincount(group[weighted], minlength=n_groups).astype(np.float64)
-        sizes[sizes == 1.0] = np.nan  # one sample has no variance, whatever rounding leaves of its influence
+        sizes[sizes == 1.0] = np.nan  # one sample has no variance, though rounding may leave some influence
         found = np.empty((len(values), len(values)))
         for j, one in enumerate(values):
             for k, other in enumerate(values[: j + 1]):

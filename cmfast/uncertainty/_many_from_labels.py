@@ -152,7 +152,7 @@ def _count_pairs(
 ) -> dict[tuple[Any, Any], PairedCounts]:
     """Return the paired counts of every pair of models."""
     pairs = combinations(predictions.items(), 2)
-    with failures.issue_once():  # doubts about the order of samples are those of every pair
+    with failures.issue_once():  # all pairs have the same caveats on the order of samples
         return {(a, b): paired_counts(y_true, y_a, y_b, **units) for (a, y_a), (b, y_b) in pairs}
 
 

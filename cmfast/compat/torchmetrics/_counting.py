@@ -62,8 +62,8 @@ def count(
 ) -> Tensor:
     """Return the confusion matrix of two tensors of classes, of the samples in `keep`; with groups, one per group.
 
-    `given` is a mask with the shape of the target that the user gave: False for ignored samples, of which `target` and
-    `preds` have none or all. Errors name the position of a label among all of them.
+    `given` is a mask with the shape of the target that the user gave: False for ignored samples. Errors name the
+    position of a label among all samples, also if `target` and `preds` come without the ignored ones.
     """
     n_groups = None if groups is None else int(groups.max()) + 1 if groups.numel() else 0
     arrays = [target, preds] if groups is None else [target, preds, groups.expand(target.shape)]
