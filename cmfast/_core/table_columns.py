@@ -1,10 +1,10 @@
 """Let functions of labels accept a table and the names of its columns: ``f(table, y_true="label", y_pred="guess")``."""
 
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -24,16 +24,16 @@ def accept_table(
     others: tuple[str, ...] = (),
     *,
     several: tuple[str, ...] = (),
+    blocks: tuple[str, ...] = (),
     merge: Callable[[list[Any]], Any] | None = None,
     lazily: str = "",
     of_class: bool = False,
 ) -> Callable[[Callable[..., R]], Callable[..., R]]:
     """Decorate a function of labels so that it also accepts a table, and the names of the columns of the labels.
 
-    `sides` are its first parameters, and `others` its options that may name a column, too; those of `several` may
-    name several columns, as a list or a dict. With `merge`, a Dask DataFrame gives a Delayed of the merged results of
-    its partitions; without, it is refused with the advice `lazily`. `of_class` says that the function is a class
-    method.
+    `sides` are its first parameters, and `others` its options that may name a column, too; `several` and `blocks` are
+    as for :func:`read_columns`. With `merge`, a Dask DataFrame gives a Delayed of the merged results of its
+    partitions; without, it is refused with the advice `lazily`. `of_class` says that the function is a class method.
     """
     skipped = int(of_class)
 
@@ -46,21 +46,15 @@ def accept_table(
             """Read the columns of a table, if one is given, and call `function` with them."""
             reading: Any = nullcontext()
             if len(given) < usual or isinstance(given[second], str) or truth in options:  # else arrays by position
-                found = find_columns(given[skipped:], options, sides)
+                found = find_columns(given[skipped:], options, sides, others, several)
                 if found is not None:
-                    columns, frame, rest = found
-                    frame = frames.unwrap_narwhals(frame)
-                    columns |= {name: options.pop(name) for name in others if options.get(name) is not None}
+                    columns, frame, _ = found
                     if lazy.is_dask_frame(frame):
                         target = getattr(given[0], function.__name__) if of_class else lazy.find_importable(wrapper)
                         out: R = _count_lazily(target, merge, lazily, frame, columns, options)
                         return out
-                    frame = frames.read_table(FIRST, frame)
-                    refuse_absent_sides(columns, sides)
-                    reading = name_missing_columns(frame, columns)
-                    columns = read_columns(frame, columns, several)
-                    given = (*given[:skipped], *(columns.pop(side) for side in sides), *rest)
-                    options |= columns
+                    arrays, reading = read_call(found, options, sides, several, blocks)
+                    given = (*given[:skipped], *arrays)
             try:
                 with reading:
                     return function(*given, **options)
@@ -82,35 +76,95 @@ def accept_table(
     return decorate
 
 
+class TableCall(NamedTuple):
+    """A call with a table: the names of its columns by parameter, the table, and its other positional arguments."""
+
+    columns: dict[str, Any]
+    table: Any
+    rest: tuple[Any, ...]
+
+
 def find_columns(
-    given: tuple[Any, ...], options: dict[str, Any], sides: tuple[str, ...]
-) -> tuple[dict[str, Any], Any, tuple[Any, ...]] | None:
+    given: tuple[Any, ...],
+    options: dict[str, Any],
+    sides: tuple[str, ...],
+    others: tuple[str, ...] = (),
+    several: tuple[str, ...] = (),
+) -> TableCall | None:
     """Return the column names that a call gives by keyword or by position, the table and the other arguments, or None.
 
-    The names are removed from `options`.
+    `sides` are its arrays and `others` its options that may name columns; those of `several` may name several. The
+    names are removed from `options`.
     """
     if not given:
         return None
-    if sides[0] in options or any(isinstance(options.get(side), str) for side in sides):
-        return {side: options.pop(side, None) for side in sides}, given[0], given[1:]
     n = len(sides) + 1
-    if len(given) < n or not all(isinstance(name, str) for name in given[1:n]) or not frames.holds_columns(given[0]):
+    if sides[0] in options or any(isinstance(options.get(side), str) for side in sides):
+        columns, rest = {side: options.pop(side, None) for side in sides}, given[1:]
+    elif len(given) < n or not frames.holds_columns(given[0]):
         return None
-    return dict(zip(sides, given[1:n], strict=True)), given[0], given[n:]
+    else:
+        columns, rest = dict(zip(sides, given[1:n], strict=True)), given[n:]
+        if not all(isinstance(name, str) or (side in several and _are_names(name)) for side, name in columns.items()):
+            return None
+    columns |= {name: options.pop(name) for name in others if options.get(name) is not None}
+    return TableCall(columns, frames.unwrap_narwhals(given[0]), rest)
 
 
-def read_columns(table: Any, columns: dict[str, Any], several: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Return the columns of a table by parameter; of those in `several` a dict of columns if they name several."""
-    return {name: _read_column(table, name, value, several) for name, value in columns.items()}
+def _are_names(value: Any) -> bool:
+    """Whether a value is a list, or a dict, of names of columns."""
+    names = list(value.values()) if isinstance(value, Mapping) else value
+    return isinstance(names, list | tuple) and bool(names) and all(isinstance(name, str) for name in names)
 
 
-def _read_column(table: Any, name: str, value: Any, several: tuple[str, ...]) -> Any:
-    """Return the column, or the dict of columns, that the parameter `name` names."""
-    if name in several and isinstance(value, list | tuple):
-        value = {column: column for column in value}
+def read_call(
+    call: TableCall,
+    options: dict[str, Any],
+    sides: tuple[str, ...],
+    several: tuple[str, ...] = (),
+    blocks: tuple[str, ...] = (),
+) -> tuple[tuple[Any, ...], AbstractContextManager[None]]:
+    """Return the positional arguments of a call with a table, with columns instead of their names.
+
+    Columns of options are written to `options`. In the context that is returned too, errors name all columns with
+    missing values.
+    """
+    table = frames.read_table(FIRST, call.table)
+    refuse_absent_sides(call.columns, sides)
+    arrays = read_columns(table, call.columns, several, blocks)
+    given = (*(arrays.pop(side) for side in sides), *call.rest)
+    options.update(arrays)
+    return given, name_missing_columns(table, call.columns)
+
+
+def read_columns(
+    table: Any, columns: Mapping[str, Any], several: tuple[str, ...] = (), blocks: tuple[str, ...] = ()
+) -> dict[str, Any]:
+    """Return the columns of a table by parameter.
+
+    A list or dict of names gives a dict of columns for parameters of `several`, and a table of these columns, a row of
+    numbers for each sample, for those of `blocks`. Parameters of both have a dict of columns for one name, too, and
+    lists in a dict give such tables.
+    """
+    return {name: _read_column(table, name, value, several, blocks) for name, value in columns.items()}
+
+
+def _read_column(table: Any, name: str, value: Any, several: tuple[str, ...], blocks: tuple[str, ...]) -> Any:
+    """Return the column, or the columns, that the parameter `name` names."""
+    is_block = name in blocks
+    if name in several and (isinstance(value, list | tuple) or (is_block and isinstance(value, str))):
+        value = {column: column for column in ([value] if isinstance(value, str) else value)}
     if name in several and isinstance(value, Mapping):
-        return {key: frames.get_column(table, f"{name}[{key!r}]", column) for key, column in value.items()}
-    return frames.get_column(table, name, value)
+        return {
+            key: _read_column(table, f"{name}[{key!r}]", column, (), (f"{name}[{key!r}]",) * is_block)
+            for key, column in value.items()
+        }
+    if is_block and isinstance(value, list | tuple) and len(value) > 1:
+        for k, column in enumerate(value):
+            frames.get_column(table, f"{name}[{k}]", column)
+        return frames.select_columns(table, list(value))
+    is_single = is_block and isinstance(value, list | tuple) and len(value) == 1
+    return frames.get_column(table, name, value[0] if is_single else value)
 
 
 def refuse_absent_sides(columns: dict[str, Any], sides: tuple[str, ...]) -> None:
@@ -185,9 +239,11 @@ def name_missing_columns(table: Any, columns: Mapping[str, Any]) -> Iterator[Non
 
 
 def _list_names(columns: Any) -> list[str]:
-    """Return the names of columns that a parameter was given: one, a list or a dict of them."""
-    several = columns.values() if isinstance(columns, Mapping) else columns
-    return [name for name in ([columns] if isinstance(columns, str) else several) if isinstance(name, str)]
+    """Return the names of columns that a parameter was given: one, or those in lists and dicts."""
+    if isinstance(columns, str):
+        return [columns]
+    several = columns.values() if isinstance(columns, Mapping) else columns if isinstance(columns, list | tuple) else ()
+    return [name for one in several for name in _list_names(one)]
 
 
 def _count_lazily(

@@ -32,6 +32,10 @@ OF_SCORES = dict.fromkeys(
 )
 OF_SCORES |= {"roc_auc": "metrics.roc_auc(y_true, y_score) computes it, of scores"}
 OF_SCORES |= dict.fromkeys(
+    ("roc_auc_ovr", "roc_auc_ovo", "roc_auc_ovr_weighted", "roc_auc_ovo_weighted"),
+    'uncertainty.interval(y_true, y_score, "roc_auc_ovr") computes it, with its interval, of a score for each class',
+)
+OF_SCORES |= dict.fromkeys(
     ("average_precision_score", "average_precision", "pr_auc", "auprc"),
     "metrics.average_precision(y_true, y_score) computes it, of scores",
 )

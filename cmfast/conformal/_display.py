@@ -125,7 +125,8 @@ class CcmDisplay:
         if y is not None:
             coverage = np.diagonal(to_host(coverage_confusion(sets, y).rates())[index])
         if y_pred is not None:
-            ids = (find_class_ids(sets.packed, labels, sets.labels, sets.n_classes) for labels in (y, y_pred))
+            known = (sets.labels, sets.n_classes, sets._class_names)
+            ids = (find_class_ids(sets.packed, labels, *known) for labels in (y, y_pred))
             confusion = to_host(confusion_matrix(*ids, n_classes=sets.n_classes))
         return cls(correlation, sizes, confusion=confusion, coverage=coverage, alpha=alpha)
 

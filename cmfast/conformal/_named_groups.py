@@ -1,13 +1,13 @@
-"""Groups by name: text, categories or dates instead of indices, and a dict of thresholds by group."""
+"""Groups by name: text, categories, dates or several columns instead of indices, and a dict of thresholds by group."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import dispatch, lazy, validate
+from cmfast._core import dispatch, frames, lazy, validate
 from cmfast._core.adapters import adapter
-from cmfast.confusion_counts import _label_codes
+from cmfast.confusion_counts import _groups, _label_codes
 
 KINDS = "iuM"  # of NumPy, besides text
 WANTED = "integers, text, categories or dates"
@@ -21,9 +21,14 @@ class NamedGroups(NamedTuple):
 
 
 def encode_groups(groups: Any) -> NamedGroups | None:
-    """Return the names of groups, sorted or in the order of their categories; None for integers, or without groups."""
+    """Return the names of groups, sorted or in the order of their categories; None for integers, or without groups.
+
+    Several columns, in a table or a dict, name their groups by tuples.
+    """
     if groups is None or lazy.are_lazy(groups) or (isinstance(groups, np.ndarray) and groups.dtype.kind in "biuf"):
         return None
+    if holds_columns(groups):
+        return _encode_columns(groups)
     plain = dispatch.adopt_one("groups", validate.type_empty_labels(groups))
     if adapter(plain).dtype(plain).kind not in "USOM":
         return None
@@ -32,6 +37,46 @@ def encode_groups(groups: Any) -> NamedGroups | None:
     places = np.empty(len(found.values), np.int64)
     places[list(order)] = np.arange(len(found.values))
     return NamedGroups(tuple(found.values[k] for k in order), places[np.asarray(found.codes)])
+
+
+def holds_columns(groups: Any) -> bool:
+    """Whether groups are columns of a table or of a dict."""
+    return isinstance(groups, Mapping) or frames.is_table(groups)
+
+
+def _encode_columns(groups: Any) -> NamedGroups:
+    """Return the sorted names of the groups that occur in a table or a dict of columns, and the index of each row."""
+    table = frames.collect_table(groups)
+    if isinstance(table, Mapping):
+        columns = {str(name): column for name, column in table.items()}
+    else:
+        columns = {str(name): frames.get_column(table, "groups", name) for name in frames.column_names(table)}
+    if not columns:
+        validate.refuse("groups", "an array, or columns", f"a {type(groups).__name__} without columns", TypeError)
+    if lazy.are_lazy(*columns.values()):
+        validate.refuse("groups", "columns in memory", "columns of Dask", TypeError)
+    sizes = {name: len(column) for name, column in columns.items()}
+    first, *others = sizes
+    for name in others:
+        if sizes[name] != sizes[first]:
+            wanted = f"of shape ({sizes[first]},), as groups[{first!r}]"
+            validate.refuse(f"groups[{name!r}]", wanted, f"shape ({sizes[name]},)")
+    keys, number, order = _groups.number_groups(columns, np.zeros(sizes[first]), (sizes[first],))
+    places = np.empty(len(order), np.int64)
+    places[order] = np.arange(len(order))
+    return NamedGroups(keys.labels, places[np.asarray(number)])
+
+
+def refuse_names_of_columns(groups: Any, like: Any, axis: int) -> None:
+    """Refuse a list of texts that are names of columns, not the groups of the rows along `axis` of `like`."""
+    given = [groups] if isinstance(groups, str) else groups
+    if not isinstance(given, list | tuple) or not given or not all(isinstance(name, str) for name in given):
+        return
+    shape = tuple(like.shape) if hasattr(like, "shape") else np.shape(like)
+    if isinstance(groups, str) or (len(shape) == -axis and shape[axis] != len(given)):
+        columns = repr(groups) if isinstance(groups, str) else str(list(given))
+        cure = f"give the columns themselves, as in groups=table[{columns}]"
+        validate.refuse("groups", "the group of each row", f"{columns}; {cure}", TypeError)
 
 
 def stack_thresholds(q: Mapping[Any, Any], rows: tuple[int, ...], like: Any) -> Any:
@@ -55,11 +100,15 @@ def find_groups(groups: Any, names: Sequence[Any]) -> np.ndarray:
     if groups is None:
         wanted = "the group of each row, as q has thresholds by group"
         validate.refuse("groups", wanted, "None", TypeError)
-    found = _label_codes.encode_column("groups", groups, _label_codes.OWN_CODE_SPAN, KINDS, WANTED).compact()
     places = {name: k for k, name in enumerate(names)}
-    table = np.array([places.get(value, -1) for value in found.values], np.int64)
-    codes: np.ndarray = table[np.asarray(adapter(found.codes).to_host(found.codes))]
-    return codes
+    if holds_columns(groups):
+        values, codes = _encode_columns(groups)
+    else:
+        found = _label_codes.encode_column("groups", groups, _label_codes.OWN_CODE_SPAN, KINDS, WANTED).compact()
+        values, codes = tuple(found.values), np.asarray(adapter(found.codes).to_host(found.codes))
+    table = np.array([places.get(value, -1) for value in values], np.int64)
+    found_codes: np.ndarray = table[codes]
+    return found_codes
 
 
 def refuse_unnamed_thresholds(groups: Any) -> None:
@@ -69,5 +118,6 @@ def refuse_unnamed_thresholds(groups: Any) -> None:
         cure = (
             "with the same groups threshold(s, alpha, groups=...) returns a dict of thresholds by group, to pass as q"
         )
-        kind = validate.describe_dtype(dispatch.adopt_one("groups", groups))
+        is_table = holds_columns(groups)
+        kind = "columns" if is_table else validate.describe_dtype(dispatch.adopt_one("groups", groups))
         validate.refuse("groups", wanted, f"{kind}; {cure}", TypeError)

@@ -5,7 +5,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
-from cmfast._core import caller, dispatch, failures, validate
+from cmfast._core import caller, dispatch, failures, frames, validate
 from cmfast._core.adapters import _text_codes, adapter
 from cmfast.kernels.shared.conformal import MOST_PENALTY
 
@@ -52,6 +52,8 @@ def validate_rule(method: Any, randomised: Any, lam: Any, k_reg: Any) -> ScoreOp
         validate.refuse(
             "lam", f'given for method="raps", the penalty per rank beyond k_reg, for example {cure}', "None"
         )
+    if lam is None and method == "saps":
+        validate.refuse("lam", 'given for method="saps", the weight of a rank, for example 0.1', "None")
     lam = validate.finite("lam", 0.0 if lam is None else lam)
     if lam < 0:
         validate.refuse("lam", "at least 0", lam)
@@ -87,6 +89,14 @@ def validate_labels(labels: Any, n_classes: int) -> tuple[Any, ...]:
     return found
 
 
+def find_column_names(P: Any) -> tuple[Any, ...] | None:
+    """Return the names of the columns of a table of probabilities; None of an array, or if they are 0, 1, ..."""
+    if type(P) is np.ndarray or not frames.is_table(P) or frames.is_lazy_table(P):
+        return None
+    names = tuple(frames.column_names(P))
+    return None if names == tuple(range(len(names))) or len(set(names)) < len(names) else names
+
+
 def count_classes(P: Any) -> int:
     """Return the number of columns of probabilities."""
     shape = P.shape if hasattr(P, "shape") else np.shape(P)
@@ -95,15 +105,22 @@ def count_classes(P: Any) -> int:
     return int(shape[-1])
 
 
-def find_class_ids(like: Any, y: Any, labels: Any, n_classes: int) -> Any:
-    """Return true labels as positions in `labels`, in the library and on the device of `like`; `y` without labels."""
-    if labels is None:
+def find_class_ids(like: Any, y: Any, labels: Any, n_classes: int, column_names: tuple[Any, ...] | None = None) -> Any:
+    """Return true labels as positions in `labels`, in the library and on the device of `like`.
+
+    Without `labels` return `y`, or, if it is text and all of it among `column_names`, the positions there.
+    """
+    if labels is None and column_names is None:
         return y
-    known = validate_labels(labels, n_classes)
+    known = None if labels is None else validate_labels(labels, n_classes)
     if y is None:
         return y
-    y = dispatch.adopt_one("y", validate.type_empty_labels(y))
+    given, y = y, dispatch.adopt_one("y", validate.type_empty_labels(y))
     is_text = isinstance(y, _text_codes.Coded)
+    if known is None:
+        if not is_text or not set(y.names) <= set(column_names or ()):
+            return given
+        known = column_names or ()
     values, codes = (y.names, y.codes) if is_text else adapter(y).unique(adapter(y).unwrap(y))
     values, places = list(values), {label: k for k, label in enumerate(known)}
     unknown = [value for value in values if value not in places]

@@ -100,6 +100,7 @@ class PredictionSets:
     n_classes: int
     empty: EmptySets
     labels: tuple[Label, ...] | None = None
+    _class_names: tuple[Any, ...] | None = None  # of the columns of a table of probabilities
 
     @property
     def mask(self) -> Array:
@@ -207,9 +208,13 @@ class PredictionSets:
         return f"{text}; {(sizes == 0).mean():.2%} are empty"
 
     def to_pandas(self) -> Any:
-        """Return a pandas DataFrame with a row per set and a column per class: whether the class is in the set."""
+        """Return a pandas DataFrame with a row per set and a column per class: whether the class is in the set.
+
+        Columns have the labels of the classes, or the names of the columns of probabilities.
+        """
         frame = result_frames.make_matrix_frame(self.mask, axes=("row", "class"))
-        return frame if self.labels is None else frame.set_axis(_make_label_index(self.labels), axis=1)
+        names = self._class_names if self.labels is None else self.labels
+        return frame if names is None else frame.set_axis(_make_label_index(names), axis=1)
 
     def plot(self, *, ax: Any = None) -> Any:
         """Draw how many sets have each size, a line per threshold; the true labels are not needed.
@@ -326,7 +331,7 @@ def adopt_labels(sets: PredictionSets, y: Any) -> tuple[Any, Any]:
     """Validate true labels against the rows of sets; return packed sets and labels in one library."""
     if not isinstance(sets, PredictionSets):
         validate.refuse("sets", _options.WANTED_SETS, type(sets).__name__, TypeError)
-    y = _options.find_class_ids(sets.packed, y, sets.labels, sets.n_classes)
+    y = _options.find_class_ids(sets.packed, y, sets.labels, sets.n_classes, sets._class_names)
     packed, y = dispatch.adopt(sets=sets.packed, y=validate.type_empty_labels(y))
     _options.check_ids(y)
     (*batch, _, n, _), given = dispatch.shape_of(packed), dispatch.shape_of(y)
@@ -369,9 +374,9 @@ def prediction_sets(
         The class of each column of `P`, such as ``model.classes_``, which the sets then know.
     method, randomised, u, rng, lam, k_reg
         As for :func:`scores`: the same as in the calibration, including the seed; `u` has one value per new row.
-    groups : array of int or text, shape (..., n), optional
+    groups : array of int or text, shape (..., n), or table, optional
         The group of every row, if thresholds are per group. Keys of `q`, if that is a dict; a row of another group is
-        invalid.
+        invalid. Several columns as for :func:`threshold`.
     empty : {"allow", "top1"}
         Rule for empty sets. They are valid: with U = 0 they occur for rows whose largest probability exceeds the
         threshold. "top1" puts the most probable label into them: coverage can only rise, its upper bound is lost, and
@@ -437,7 +442,9 @@ def prediction_sets(
     validate.choice("empty", empty, EMPTY_RULES)
     on_failure = validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)
+    names = _options.find_column_names(P)
     known = None if labels is None else _options.validate_labels(labels, _options.count_classes(P))
+    _named_groups.refuse_names_of_columns(groups, P, -2)
     options: dict[str, Any] = {"rule": rule, "rng": rng, "empty": empty}
     options |= {"on_failure": on_failure, "num_threads": num_threads}
     if isinstance(q, Mapping):
@@ -445,9 +452,9 @@ def prediction_sets(
             validate.refuse("q", "an array of thresholds, and groups integers, with Dask arrays", "a dict", TypeError)
         dispatch.check_row_order(P=P, u=u, groups=groups)
         P = dispatch.adopt_one("P", P)
-        q, names = _named_groups.stack_thresholds(q, dispatch.shape_of(P)[:-1], P), tuple(q)
-        groups = adapter(P).send(_named_groups.find_groups(groups, names), P)
-        options["group_names"] = names
+        options["group_names"] = tuple(q)
+        q = _named_groups.stack_thresholds(q, dispatch.shape_of(P)[:-1], P)
+        groups = adapter(P).send(_named_groups.find_groups(groups, options["group_names"]), P)
     else:
         _named_groups.refuse_unnamed_thresholds(groups)
     if lazy.are_lazy(P, q, u, groups):
@@ -456,7 +463,7 @@ def prediction_sets(
         found = _make_sets_lazily(P, q, u, groups, **options)
     else:
         found = _make_sets(ScoredRows(P, q, u, groups), **options)
-    return found if labels is None else replace(found, labels=known)
+    return replace(found, labels=known, _class_names=names)
 
 
 class ScoredRows(NamedTuple):

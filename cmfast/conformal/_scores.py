@@ -85,7 +85,7 @@ def scores(
         The label of every row to score; default: all labels.
     labels : sequence of C labels, optional
         The class of each column of `P`, such as ``model.classes_``, if `y` holds text or other labels than
-        ``0, ..., C - 1``.
+        ``0, ..., C - 1``. Default for text: the names of the columns, if `P` is a table.
     method : {"aps", "raps", "lac", "saps", "top_k"}
         The score.
     randomised : bool
@@ -164,8 +164,10 @@ def scores(
     rule = _options.validate_rule(method, randomised, lam, k_reg)
     on_failure = validate.on_failure(on_failure)
     num_threads = validate.num_threads(num_threads)
-    if labels is not None:
-        y = _options.find_class_ids(P, y, labels, _options.count_classes(P))
+    names = _options.find_column_names(P)
+    if labels is not None or names is not None:
+        dispatch.check_row_order(P=P, y=y, u=u)
+        y = _options.find_class_ids(P, y, labels, _options.count_classes(P), names)
     P, y, u = dispatch.adopt(optional=("y", "u"), P=P, y=validate.type_empty_labels(y), u=u)
     rows = _options.check_probabilities(P, rule)
     _options.check_ids(y)

@@ -17,7 +17,7 @@ from cmfast._core.labels import check_known
 from cmfast._core.lazy import accept_dask_arrays, are_lazy
 from cmfast._core.usual_options import explain_options
 from cmfast.conformal import _explain_invalid, _options
-from cmfast.conformal._named_groups import encode_groups
+from cmfast.conformal._named_groups import encode_groups, refuse_names_of_columns
 from cmfast.kernels.shared.conformal import quantile_rank
 
 Alpha: TypeAlias = Any  # a number, Decimal or Fraction, or several
@@ -145,9 +145,10 @@ def threshold(
         Class of every score, for one threshold per class.
     n_classes : int, optional
         Number of classes; default: the largest in `y` plus one, which synchronises the device.
-    groups, n_groups : array of int or text, shape (..., n), and int, optional
+    groups, n_groups : array of int or text, shape (..., n), or table, and int, optional
         The same for groups that are known for new rows too (Mondrian). With `y`, one threshold per group and class.
-        Groups of text, categories or dates give a dict of thresholds by group.
+        Groups of text, categories or dates give a dict of thresholds by group, and so do those of several columns, a
+        table or a dict: ``groups=table[["site", "device"]]``, whose combinations are the groups.
     sample_weight, new_weight : array, shape (..., n) and (..., m), optional
         Weights of the calibration rows and of m new rows, for new rows of another distribution (covariate shift): the
         ratio of its density to that of the calibration rows, up to a factor. Gives one threshold per new row, for
@@ -224,6 +225,7 @@ def threshold(
     ... )
     array([[0.5, 0.6]])
     """
+    refuse_names_of_columns(groups, s, -1)
     named = encode_groups(groups)
     if named is not None:
         if n_groups is not None:

@@ -16,7 +16,7 @@ from cmfast.geometry._cells import CellCounts
 from cmfast.geometry._diagnostics import GcmDiagnostics, compute_shapes, make_diagnostics, warn_if_uninformative
 from cmfast.geometry._grid import Grid
 from cmfast.geometry._point_tables import accept_point_table
-from cmfast.geometry._points import adopt_labelled_points, number_text, refuse_swapped_points
+from cmfast.geometry._points import adopt_named_points, refuse_swapped_points
 from cmfast.geometry._prepare_points import RULES, Rule, Weights, compute_gcm, count_no_points, prepare_points
 from cmfast.geometry._weights import (
     Weighting,
@@ -231,8 +231,8 @@ def geometric_confusion_matrix(
         )
         return lazily
     refuse_swapped_points(X, y_true, y_pred)
-    y_true, y_pred, common["n_classes"], names = number_text(X, y_true, y_pred, n_classes)
-    found = prepare_points(adopt_labelled_points(X, y_true, y_pred), n_components, grid, **asked, **common)
+    points, common["n_classes"], names = adopt_named_points(X, y_true, y_pred, n_classes)
+    found = prepare_points(points, n_components, grid, **asked, **common)
     common["n_classes"] = found.n_classes
     cells = count_in_parts(found.points, found.grid, progress=progress, **common)
     result = _make_result(cells, found.weightings, generator, num_threads=num_threads, **asked)

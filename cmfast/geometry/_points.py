@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cmfast._core import caller, dispatch, labels, validate
+from cmfast._core import caller, dispatch, failures, labels, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array
 
@@ -67,6 +67,15 @@ def adopt_labelled_points(X: Array, y_true: Array, y_pred: Array) -> AdoptedPoin
     validate.integer(y_true=y_true, y_pred=y_pred)
     validate.point_arrays(n, n_axes=m, y_true=y_true, y_pred=y_pred)
     return AdoptedPoints(X, n, m, y_true, y_pred)
+
+
+def adopt_named_points(
+    X: Any, y_true: Any, y_pred: Any, n_classes: int | None
+) -> tuple[AdoptedPoints, int | None, tuple[Any, ...] | None]:
+    """Adopt points with labels that may be text; return them, the number of classes and the names of these, or None."""
+    with failures.issue_once():  # text and points have the same caveats on the order of samples
+        y_true, y_pred, n_classes, names = number_text(X, y_true, y_pred, n_classes)
+        return adopt_labelled_points(X, y_true, y_pred), n_classes, names
 
 
 class WeightedPoints(NamedTuple):

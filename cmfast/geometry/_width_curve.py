@@ -17,7 +17,7 @@ from cmfast.geometry._diagnostics import GcmDiagnostics, compute_shapes, make_di
 from cmfast.geometry._diagnostics import compute_overlaps as overlaps_of
 from cmfast.geometry._grid import Grid
 from cmfast.geometry._point_tables import accept_point_table
-from cmfast.geometry._points import adopt_labelled_points, number_text, refuse_swapped_points
+from cmfast.geometry._points import adopt_named_points, refuse_swapped_points
 from cmfast.geometry._prepare_points import Rule, Weights, compute_gcm, prepare_points
 from cmfast.geometry._weights import is_list, validate_bi_options
 from cmfast.kernels.loading import load
@@ -190,10 +190,10 @@ def width_curve(
         validate.refuse("factors", "at least one number", "none")
     bi = validate_bi_options(smoothing, empty)
     refuse_swapped_points(X, y_true, y_pred)
-    y_true, y_pred, n_classes, _ = number_text(X, y_true, y_pred, n_classes)
+    points, n_classes, _ = adopt_named_points(X, y_true, y_pred, n_classes)
     common: dict[str, Any] = {"n_classes": n_classes, "num_threads": num_threads}
     asked: dict[str, Any] = {"weights": weights, "bi": bi, "on_failure": on_failure}
-    known = prepare_points(adopt_labelled_points(X, y_true, y_pred), n_components, grid, **asked, **common)
+    known = prepare_points(points, n_components, grid, **asked, **common)
     common["n_classes"] = known.n_classes
     report = make_reporter(progress, "grids")
     single = not is_list(weights)

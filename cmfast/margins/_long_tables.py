@@ -1,7 +1,7 @@
 """Read data frames: tables in long form and tidy margins, by the names of columns and categories."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -144,6 +144,9 @@ def read_margin_table(option: str, margin: Any, others: list[Any], called: Argum
         example = repr(others[0]) if len(names) == 1 else repr(others[: len(names)])
         cure = f"name it by its column of {called.frame}, as by {option}.rename_axis({example})"
         validate.refuse(option, wanted, f"Series whose index has none; {cure}", TypeError)
+    if isinstance(margin, list | tuple) and len(margin) == 2:
+        wanted = f"a pair (column of {called.frame}, totals)"
+        _refuse_position(option, wanted, margin[0], others)
     frames.library_name(option, margin)
     names = frames.column_names(margin)
     sides, rest = [name for name in names if name in others], [name for name in names if name not in others]
@@ -163,6 +166,8 @@ def read_totals(key: Any, totals: Any, others: list[Any], called: Arguments, opt
             wanted = (
                 f"for different columns of {called.frame}: {validate.format_value(', '.join(map(str, others)), str)}"
             )
+            if isinstance(name, int):
+                _refuse_position(called.margins, wanted, key, others)
             validate.refuse(
                 called.margins, wanted, f"{validate.format_value(key)}{validate.suggest_name(name, others)}"
             )
@@ -186,6 +191,14 @@ def read_totals(key: Any, totals: Any, others: list[Any], called: Arguments, opt
     if len(levels) != len(names):
         validate.refuse(f"index of {option}", f"of {len(names)} levels", f"{len(levels)}")
     return _Margin(option, dict(zip(names, levels, strict=True)), option, totals.reset_index(drop=True))
+
+
+def _refuse_position(option: str, wanted: str, key: Any, others: list[Any]) -> NoReturn:
+    """Refuse the position of an axis where the name of a column is wanted, with a pair that has one."""
+    column = repr(others[0]) if others else "'column'"
+    validate.refuse(
+        option, wanted, f"{validate.format_value(key)}; name the column, as in ({column}, totals)", TypeError
+    )
 
 
 def _is_floating(column: Any) -> bool:

@@ -1,13 +1,12 @@
 """Areas under ROC curves of several models on the same samples, and their covariances (``auc_covariance``)."""
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
-from typing import Any, TypeVar, overload
+from collections.abc import Mapping, Sequence
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmfast._core import axis_names, dispatch, frames, lazy, table_columns, validate
+from cmfast._core import axis_names, dispatch, lazy, table_columns, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import AreaName, Array, DeviceT, OnFailure
 from cmfast._core.lazy import accept_dask_arrays
@@ -16,38 +15,12 @@ from cmfast.metrics._thresholds import adopt_scores
 from cmfast.uncertainty import _area_influences
 from cmfast.uncertainty._areas import AREA, AVERAGES, ELSEWHERE, SCORES, AucCovariance, compute_areas
 
-R = TypeVar("R")
 MODEL = "model"  # the axis of models
-
-
-def _accept_table_of_models(function: Callable[..., R]) -> Callable[..., R]:
-    """Decorate a function of scores of models so that it also accepts a table and the names of its columns."""
-    read = table_columns.accept_table(("y_true", "y_score"), ("sample_weight", "clusters"), several=("y_score",))(
-        function
-    )
-
-    @wraps(read)
-    def wrapper(*given: Any, **options: Any) -> Any:
-        """Read the columns of a table, if one is given, and name the models by theirs."""
-        table, *names = given or (None,)
-        if len(names) == 2 and isinstance(names[0], str) and frames.holds_columns(table):
-            given, options = (table,), options | {"y_true": names[0], "y_score": names[1]}
-        is_table = len(given) == 1 and "y_true" in options and "y_score" in options
-        if is_table and isinstance(options["y_score"], str):
-            options["y_score"] = [options["y_score"]]
-        models = options.get("y_score") if len(given) < 2 else given[1]
-        found = read(*given, **options)
-        if not isinstance(found, AucCovariance) or not (is_table or isinstance(models, Mapping)):
-            return found
-        named: Any = tuple(models)  # type: ignore[arg-type]  # names of columns
-        return axis_names.name_axes(found, {MODEL: named}, axis_names.get_metric(found))
-
-    return wrapper
 
 
 @overload
 def auc_covariance(
-    table: Any, /, *, y_true: str, y_score: str | Sequence[str] | Mapping[str, str], **options: Any
+    table: Any, /, *, y_true: str, y_score: str | Sequence[str] | Mapping[str, Any], **options: Any
 ) -> AucCovariance[NDArray[Any]]: ...
 @overload
 def auc_covariance(
@@ -75,7 +48,9 @@ def auc_covariance(
     on_failure: OnFailure = ...,
     num_threads: int | None = ...,
 ) -> AucCovariance[NDArray[Any]]: ...
-@_accept_table_of_models
+@table_columns.accept_table(
+    ("y_true", "y_score"), ("sample_weight", "clusters"), several=("y_score",), blocks=("y_score",)
+)
 @explain_options
 def auc_covariance(
     y_true: Array,
@@ -96,7 +71,8 @@ def auc_covariance(
     y_true : array of int, bool or str, shape (..., n)
         1 for positive samples, 0 or -1 for the others; with `pos_label` any labels. For averages over classes any
         labels. Or a table, and names of its columns:
-        ``auc_covariance(table, y_true="label", y_score=["new", "old"])``, as `sample_weight` and `clusters`, too.
+        ``auc_covariance(table, y_true="label", y_score=["new", "old"])``, as `sample_weight` and `clusters`, too. Of
+        averages over classes `y_score` is a dict with the list of the columns of each model.
     y_score : array, shape (..., K, n), or dict of str to array
         A row of scores for each of K models; higher means more likely positive. For averages over classes shape
         (..., K, n, C), with a column for each of the sorted labels of all problems of the batch. Of a dict the result
@@ -139,9 +115,10 @@ def auc_covariance(
     Warns
     -----
     DiagnosticWarning
-        Standard errors that are too small: those of fewer than twelve clusters; and those of uneven weights that leave
-        a class an effective size (Kish) below 20 samples and below 75 % of its number, for averages over classes below
-        8, as measured in docs/uncertainty.md. Never if `on_failure` is "ignore".
+        An area, or a standard error, that is NaN because a class has no sample, or one. Standard errors that are too
+        small: those of fewer than twelve clusters; and those of uneven weights that leave a class an effective size
+        (Kish) below 20 samples and below 75 % of its number, for averages over classes below 8, as measured in
+        docs/uncertainty.md. Never if `on_failure` is "ignore".
 
     Notes
     -----
@@ -212,30 +189,23 @@ def auc_covariance(
     if isinstance(y_score, Mapping):
         dispatch.check_row_order(y_true=y_true, y_score=y_score, sample_weight=sample_weight, clusters=clusters)
         models = tuple(y_score)
+        if name in AVERAGES:
+            y_score = _area_influences.order_models(y_true, dict(y_score))
         y_score = _stack_models(y_score, name in AVERAGES)
-    if name == AREA and max_fpr is None and (clusters is None or clusters is False):
-        return _compute_by_delong(
-            y_true,
-            y_score,
-            sample_weight=sample_weight,
-            pos_label=pos_label,
-            on_failure=on_failure,
-            num_threads=num_threads,
-            models=models,
-        )
-    options = {
+    options: dict[str, Any] = {
         "sample_weight": sample_weight,
-        "clusters": clusters,
-        "max_fpr": max_fpr,
         "pos_label": pos_label,
         "on_failure": on_failure,
         "num_threads": num_threads,
         "models": models,
     }
+    if name == AREA and max_fpr is None and (clusters is None or clusters is False):
+        return _name_models(_compute_by_delong(y_true, y_score, **options), models)
+    options |= {"clusters": clusters, "max_fpr": max_fpr}
     if lazy.are_lazy(y_true, y_score, sample_weight, clusters):
         found: AucCovariance[Any] = lazy.dask().call_delayed(_compute_by_influences, y_true, y_score, name, **options)
         return found
-    return _compute_by_influences(y_true, y_score, name, **options)
+    return _name_models(_compute_by_influences(y_true, y_score, name, **options), models)
 
 
 @accept_dask_arrays(y_true="n", y_score="kn", sample_weight="n")
@@ -252,6 +222,11 @@ def _compute_by_delong(
     """Return areas of two classes, by the kernel."""
     arrays = adopt_scores(y_true, y_score, sample_weight, pos_label, on_failure, models=True)
     return AucCovariance(*compute_areas(arrays, on_failure, validate.num_threads(num_threads), models=models))
+
+
+def _name_models(found: AucCovariance[Any], models: tuple[Any, ...] | None) -> AucCovariance[Any]:
+    """Return areas that know the names of their models, if these have some."""
+    return found if models is None else axis_names.name_axes(found, {MODEL: models}, axis_names.get_metric(found))
 
 
 def _stack_models(scores: Mapping[Any, Any], per_class: bool) -> Any:

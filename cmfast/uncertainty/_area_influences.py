@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, get_args
 
 import numpy as np
 
-from cmfast._core import bad_values, dispatch, failures, table_columns, validate
+from cmfast._core import bad_values, dispatch, failures, frames, table_columns, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import AreaMethod, Array, OnFailure
 from cmfast.confusion_counts import _groups, _label_codes
@@ -27,7 +27,12 @@ from cmfast.uncertainty._areas import (
     compute_area_interval,
     warn_of_no_width,
 )
-from cmfast.uncertainty._caveats import warn_of_few_clusters, warn_of_small_classes, warn_of_uneven_weights
+from cmfast.uncertainty._caveats import (
+    warn_of_few_clusters,
+    warn_of_small_classes,
+    warn_of_undefined_areas,
+    warn_of_uneven_weights,
+)
 from cmfast.uncertainty._results import Interval
 
 
@@ -240,12 +245,13 @@ class Scored(NamedTuple):
             group, values = np.zeros(k, np.int64), [np.bincount(self.unit, x, k) for x in influences]
         n_groups = int(group.max(initial=-1)) + 1
         sizes = np.bincount(group[weighted], minlength=n_groups).astype(np.float64)
+        sizes[sizes == 1.0] = np.nan  # one sample has no variance, though rounding may leave some influence
         found = np.empty((len(values), len(values)))
         for j, one in enumerate(values):
             for k, other in enumerate(values[: j + 1]):
                 products = np.bincount(group, one * other, n_groups)
                 with np.errstate(invalid="ignore", divide="ignore"):
-                    found[j, k] = found[k, j] = np.sum(np.where(sizes > 0, products * (sizes / (sizes - 1.0)), 0.0))
+                    found[j, k] = found[k, j] = np.sum(products * (sizes / (sizes - 1.0)))
         return found
 
 
@@ -326,18 +332,9 @@ def _adopt_classes(
 
     Classes are the labels of all problems.
     """
-    column = _label_codes.encode_labels("y_true", y_true, floats=True)
-    codes = _fetch("y_true", column.codes)
-    if codes.ndim == 0:
-        validate.refuse("y_true", "of shape (..., n)", "shape ()")
-    validate.samples_last(sized=False, y_true=codes.shape)
+    codes, labels = _encode_classes(y_true)
     shape = codes.shape
-    found, codes = np.unique(codes, return_inverse=True)
-    labels = [column.values[k] for k in found]
-    order = sorted(range(len(labels)), key=labels.__getitem__)
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    codes = place[codes.reshape(shape)]
+    given = {name: order_columns(side, labels) for name, side in given.items()}
     *adopted, weight = dispatch.adopt(**given, sample_weight=chosen.sample_weight, optional=("sample_weight",))
     validate.real(**dict(zip(given, adopted, strict=True)), sample_weight=weight)
     sides = [_fetch(name, side) for name, side in zip(given, adopted, strict=True)]
@@ -355,6 +352,52 @@ def _adopt_classes(
         wanted = f"of {C} classes, one for each column of scores in the order of the sorted labels"
         validate.refuse("y_true", wanted, f"{len(labels)} classes")
     return codes, None, list(np.moveaxis(sides[0], -3, 0)) if models else sides, weight, adopted[0]
+
+
+def _encode_classes(y_true: Any) -> tuple[np.ndarray, list[Any]]:
+    """Return the index of the class of each sample, shape (..., n), and the sorted labels of all problems."""
+    column = _label_codes.encode_labels("y_true", y_true, floats=True)
+    codes = _fetch("y_true", column.codes)
+    if codes.ndim == 0:
+        validate.refuse("y_true", "of shape (..., n)", "shape ()")
+    validate.samples_last(sized=False, y_true=codes.shape)
+    shape = codes.shape
+    found, codes = np.unique(codes, return_inverse=True)
+    labels = [column.values[k] for k in found]
+    order = sorted(range(len(labels)), key=labels.__getitem__)
+    place = np.empty(len(order), np.int64)
+    place[order] = np.arange(len(order))
+    return place[codes.reshape(shape)], [labels[k] for k in order]
+
+
+def order_models(y_true: Any, scores: dict[Any, Any]) -> dict[Any, Any]:
+    """Return the scores of models by name, tables with their columns in the order of the sorted labels."""
+    if not any(map(frames.is_table, scores.values())):
+        return scores
+    _, labels = _encode_classes(y_true)
+    return {name: order_columns(one, labels) for name, one in scores.items()}
+
+
+def order_columns(scores: Any, labels: list[Any]) -> Any:
+    """Return a table of scores with its columns in the order of `labels`, if these are named after the labels.
+
+    Names after labels are the labels themselves, or all of them with the same text before and after, as in ``p_cat``.
+    """
+    if not frames.is_table(scores) or frames.is_lazy_table(scores):
+        return scores
+    names = frames.column_names(scores)
+    columns = {str(name): name for name in names}
+    texts = [str(label) for label in labels]
+    if not len(columns) == len(names) == len(texts) or not texts:
+        return scores
+    for column in columns:
+        at = column.find(texts[0])
+        while at >= 0:
+            wanted = [column[:at] + text + column[at + len(texts[0]) :] for text in texts]
+            if columns.keys() == set(wanted):
+                return frames.select_columns(scores, [columns[name] for name in wanted])
+            at = column.find(texts[0], at + 1)
+    return scores
 
 
 def _fetch(name: str, array: Any) -> np.ndarray:
@@ -399,12 +442,16 @@ def compute_all(
     return areas, covariances
 
 
-def warn_of_samples(given: Scored, *, weighted: bool, p_values: bool = False) -> None:
-    """Warn of problems with few clusters, or with a class of small effective size by its weights."""
+def warn_of_samples(
+    given: Scored, areas: np.ndarray, errors: np.ndarray, *, weighted: bool, p_values: bool = False
+) -> None:
+    """Warn of few clusters, of a class of small effective size by its weights, and of areas and errors of NaN."""
     if given.unit is not None:
         warn_of_few_clusters(given.count_units(), p_values=p_values, parts="problems")
     if weighted:
         warn_of_uneven_weights(given.codes, given.weight, averages=given.labels is None, p_values=p_values)
+    weight = given.weight if weighted else None
+    warn_of_undefined_areas(given.codes, weight, areas, errors, averages=given.labels is None)
 
 
 def _return_home(home: Any, array: Any) -> Any:
@@ -428,7 +475,7 @@ def compute_interval(y_true: Array, y_score: Array, name: str, **options: Any) -
     areas, covariances = compute_all(name, given, u, on_failure)
     auc, error = areas[..., 0][()], np.sqrt(covariances[..., 0, 0])
     if on_failure != "ignore":
-        warn_of_samples(given, weighted=chosen.sample_weight is not None)
+        warn_of_samples(given, np.asarray(auc), np.asarray(error), weighted=chosen.sample_weight is not None)
         warn_of_no_width(error)
         if given.labels is None:
             warn_of_small_classes(given.codes)
@@ -450,7 +497,8 @@ def compute_covariance(
     if models is not None:
         given = given._replace(places=[(f"y_score[{validate.format_value(one)}]", ()) for one in models])
     areas, covariances = compute_all(name, given, u, on_failure)
+    errors = np.sqrt(np.diagonal(covariances, axis1=-2, axis2=-1))
     if on_failure != "ignore":
-        warn_of_samples(given, weighted=chosen.sample_weight is not None)
-    parts = (areas, covariances, np.sqrt(np.diagonal(covariances, axis1=-2, axis2=-1)))
+        warn_of_samples(given, areas, errors, weighted=chosen.sample_weight is not None)
+    parts = (areas, covariances, errors)
     return [_return_home(given.home, part) for part in parts]

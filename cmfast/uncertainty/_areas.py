@@ -27,7 +27,7 @@ from cmfast._core.annotations import AreaMethod, Array, ArrayT, OnFailure
 from cmfast._core.lazy import accept_dask_arrays, are_lazy, dask
 from cmfast._core.usual_options import describe_unknown_option, describe_value
 from cmfast.metrics._thresholds import adopt_scores, explain_bad_row
-from cmfast.uncertainty._caveats import warn_of_few_wrong_ranks, warn_of_uneven_weights
+from cmfast.uncertainty._caveats import warn_of_few_wrong_ranks, warn_of_undefined_areas, warn_of_uneven_weights
 from cmfast.uncertainty._from_labels import gather_named_arrays
 from cmfast.uncertainty._newcombe import compute_newcombe_ends, count_class_sizes
 from cmfast.uncertainty._results import Interval, Intervals, normal_interval
@@ -198,10 +198,34 @@ def compute_areas(
     found: list[Any]
     *found, status = dispatch.call("auc_covariance", *arrays, num_threads=num_threads)
     failures.report(status, on_failure, failed=FAILED, why=partial(_explain_bad_element, arrays, models=models))
-    if arrays[2] is not None and validate.on_failure(on_failure) != "ignore":
-        y, weight = (np.asarray(adapter(x).to_host(x)) for x in arrays[1:])
-        warn_of_uneven_weights((y == 1).astype(np.int64), weight, method=method)
+    y, weight = (None if x is None else np.asarray(adapter(x).to_host(x)) for x in arrays[1:])
+    codes = np.asarray(y == 1).astype(np.int64)
+    found[1:] = mask_single_samples(codes, weight, *found[1:])
+    if validate.on_failure(on_failure) != "ignore":
+        if weight is not None:
+            warn_of_uneven_weights(codes, weight, method=method)
+        warn_of_undefined_areas(codes, weight, *(np.asarray(adapter(x).to_host(x)) for x in (found[0], found[2])))
     return found
+
+
+def mask_single_samples(codes: np.ndarray, weight: np.ndarray | None, *arrays: Any) -> list[Any]:
+    """Return covariances of areas, and standard errors, NaN where a class has one sample, whose placement has none.
+
+    Rounding of the placements may leave an infinite covariance. `codes` are 1 for positive samples, shape (..., n).
+    """
+    counted = np.ones(codes.shape, np.bool_) if weight is None else weight > 0.0
+    single = np.zeros(codes.shape[:-1], np.bool_)
+    for k in (0, 1):
+        single |= np.count_nonzero((codes == k) & counted, axis=-1) == 1
+    if not single.any():
+        return list(arrays)
+    factor = np.where(single, np.nan, 1.0)
+    out = []
+    for array in arrays:
+        own = adapter(array)
+        shaped = own.send(factor.reshape(*factor.shape, *[1] * (len(array.shape) - factor.ndim)), array)
+        out.append(own.evaluate(lambda x, f: x * f, array, shaped))
+    return out
 
 
 def _explain_bad_element(arrays: list[Any], index: tuple[int, ...], models: tuple[Any, ...] | None) -> str:
@@ -321,15 +345,11 @@ def _read_columns(
     name = options.get("names", given[-1] if given else None)
     if not given or not frames.holds_columns(given[0]) or not holds_areas(name):
         return given, nullcontext()
-    found = table_columns.find_columns(given, options, sides)
+    others = tuple(name for name in ("clusters", "sample_weight") if isinstance(options.get(name), str))
+    found = table_columns.find_columns(given, options, sides, others, sides[1:])
     if found is None:
         return given, nullcontext()
-    columns, table, rest = found
-    table = frames.read_table(table_columns.FIRST, table)
-    others = {name: options[name] for name in ("clusters", "sample_weight") if isinstance(options.get(name), str)}
-    options |= table_columns.read_columns(table, others)
-    arrays = table_columns.read_columns(table, columns)
-    return (*arrays.values(), *rest), table_columns.name_missing_columns(table, columns | others)
+    return table_columns.read_call(found, options, sides, blocks=sides[1:])
 
 
 @accept_dask_arrays(y_true="n", y_score="n", sample_weight="n")

@@ -209,6 +209,39 @@ def warn_of_few_wrong_ranks(area: np.ndarray, error: np.ndarray, sizes: tuple[np
         )
 
 
+def warn_of_undefined_areas(
+    codes: np.ndarray, weight: np.ndarray | None, areas: np.ndarray, errors: np.ndarray, *, averages: bool = False
+) -> None:
+    """Warn of areas, and of standard errors, that are NaN because a class has no sample, or one.
+
+    `codes` are class indices, shape (..., n), 1 for positive samples of two classes, and `weight` the weights of
+    samples, if these have some. `areas` and `errors` have the shape (...), or (..., K) of K models. `averages` says
+    whether areas are averages over classes.
+    """
+    counted = np.ones(codes.shape, np.bool_) if weight is None else weight > 0.0
+    classes = {1: "positive", 0: "negative"}
+    if averages:
+        classes = dict.fromkeys(np.unique(codes).tolist(), "")
+    batch = codes.shape[:-1]
+    sizes = np.array([np.count_nonzero((codes == k) & counted, axis=-1) for k in classes]).reshape(len(classes), *batch)
+    no_area, no_error = (np.isnan(x).any(tuple(range(len(batch), np.ndim(x)))) for x in (areas, errors))
+    for size, (mask, what) in enumerate(((no_area, "areas"), (no_error & ~no_area, "standard errors and intervals"))):
+        lacking = (sizes == size) & mask
+        problems = lacking.any(0)
+        if not problems.any():
+            continue
+        first = np.unravel_index(np.flatnonzero(problems)[0], problems.shape)
+        number = ("no", "one")[size]
+        which = list(classes.values())[int(np.argmax(lacking[(slice(None), *first)]))]
+        text = f"a class has {number} sample" if averages else f"y_true has {number} {which} sample"
+        text += " with a weight above 0" if weight is not None else ""
+        if weight is not None and codes.shape[-1] and not counted[first].any():
+            text = "sample_weight is 0 for all samples"
+        where = f" in {np.count_nonzero(problems)} of {problems.size} problems" if batch else ""
+        needed = ("a sample", "two samples")[size]
+        failures.warn_diagnostic(f"{what} are NaN{where}: {text}, and they need {needed} of each class")
+
+
 def warn_of_small_classes(codes: np.ndarray) -> None:
     """Warn of intervals of averages of areas if a class has too few samples, given class indices (..., n)."""
     sizes = [np.count_nonzero(codes == k, axis=-1) for k in np.unique(codes)]

@@ -50,18 +50,28 @@ def parse_cluster_axis(M: Any, clustered: Any, strata: Any, n: int | None) -> Cl
     return ClusterAxis(codes, bool(clustered))
 
 
-def warn_of_lonely_clusters(parts: ClusterAxis) -> bool:
-    """Warn of strata that have one cluster, so that nothing varies there; return whether that is so in all."""
-    sizes = np.bincount(parts.strata) if parts.clustered else np.zeros(0, np.int64)
-    lonely, n = np.count_nonzero(sizes == 1), np.count_nonzero(sizes)
+def warn_of_lonely_units(parts: ClusterAxis, M: Any) -> bool:
+    """Warn of strata that have one cluster, or sample, so that nothing varies there; return whether that is so in all.
+
+    `M` are the counts, whose samples are the units without clusters.
+    """
+    if parts.clustered:
+        sizes = np.bincount(parts.strata).astype(np.float64)
+    else:
+        own = adapter(M)
+        totals = np.asarray(own.to_host(own.evaluate(lambda M: M.sum((-2, -1)), M)), np.float64)
+        sizes = np.zeros((*totals.shape[:-1], int(parts.strata.max(initial=-1)) + 1))
+        for index in np.ndindex(totals.shape[:-1]):
+            sizes[index] = np.bincount(parts.strata, totals[index], sizes.shape[-1])
+    batch = tuple(range(sizes.ndim - 1))
+    lonely, n = (np.count_nonzero(mask.any(batch)) for mask in (sizes == 1, sizes > 0))
     if lonely:
-        which = "one cluster" + (f" in {lonely} of {n} strata" if n > 1 else "")
+        name, unit = ("clusters", "cluster") if parts.clustered else ("strata", "sample")
+        which = f"one {unit}" + (f" in {lonely} of {n} strata" if n > 1 else "")
         part = " there" if lonely < n else ""
         cure = "; join these strata with others" if n > 1 else ""
-        failures.warn_diagnostic(
-            f"clusters has {which}, so nothing varies{part}: standard errors and intervals are undefined or too "
-            f"small{cure}"
-        )
+        text = f"{name} has {which}, so nothing varies{part}: standard errors and intervals are undefined or too small"
+        failures.warn_diagnostic(text + cure)
     return bool(0 < lonely == n)
 
 

@@ -1,5 +1,6 @@
 """Compare two classifiers on the same samples by any metric: paired bootstrap or delta method, permutation test."""
 
+from collections.abc import Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args, overload
 
 import numpy as np
@@ -118,7 +119,14 @@ def compare(
 ) -> ComparisonsByMetric: ...
 @overload
 def compare(
-    table: Any, /, names: MetricName | AreaName, *, y_true: str, y_a: str, y_b: str, **options: Any
+    table: Any,
+    /,
+    names: MetricName | AreaName,
+    *,
+    y_true: str,
+    y_a: str | Sequence[str],
+    y_b: str | Sequence[str],
+    **options: Any,
 ) -> Comparison: ...
 @overload
 def compare(
@@ -127,8 +135,8 @@ def compare(
     names: Names | list[AreaName] | tuple[AreaName, ...] = ...,
     *,
     y_true: str,
-    y_a: str,
-    y_b: str,
+    y_a: str | Sequence[str],
+    y_b: str | Sequence[str],
     **options: Any,
 ) -> ComparisonsByMetric: ...
 @accept_names_of_models
@@ -175,7 +183,7 @@ def compare(
         as for :func:`cmfast.by`, and its columns: ``compare(table, names, y_true="label", y_a="new", y_b="old")``. Of
         both, `clusters` is the cluster of each sample, an array or a column. Lazy columns give a Delayed. For
         areas under ROC curves, labels and two arrays of scores, shape (..., n) or (..., n, C):
-        ``compare(y_true, s_a, s_b, "roc_auc")``.
+        ``compare(y_true, s_a, s_b, "roc_auc")``; C columns of a table are a list.
         With `multilabel` three arrays of 0 and 1, shape (n, L).
     names : str or list of str
         As for :func:`cmfast.metrics.compute`; with `multilabel` as for :func:`cmfast.metrics.multilabel`. Or areas
@@ -215,7 +223,7 @@ def compare(
 
     Returns
     -------
-    Comparison, or ComparisonsByMetric: a dict of str to Comparison
+    Comparison, or ComparisonsByMetric: a mapping from str to Comparison
         One comparison, or one per name of several. NumPy arrays, one value per group, and per class for a metric per
         class; for areas one per problem of the batch.
 
@@ -232,7 +240,8 @@ def compare(
         No samples at all; fewer than twelve clusters, for which intervals are too narrow; the classifiers differ in so
         few samples or clusters that p cannot be ``1 - confidence_level``; a metric of ordered classes is requested for
         more than two text classes without a declared order; areas with uneven weights, as for :func:`auc_covariance`;
-        labels of shape (n, L) that are 0 or 1, as of `multilabel`, without this option.
+        labels of shape (n, L) that are 0 or 1, as of `multilabel`, without this option; an area, or a standard error,
+        that is NaN because a class has no sample, or one.
 
     Notes
     -----

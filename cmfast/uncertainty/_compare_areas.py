@@ -7,7 +7,7 @@ import numpy as np
 from cmfast._core import dispatch, failures, lazy, validate
 from cmfast._core.annotations import Array
 from cmfast.uncertainty._area_influences import AreaOptions, adopt, compute_all, warn_of_samples
-from cmfast.uncertainty._areas import AREA, FAILED
+from cmfast.uncertainty._areas import AREA, FAILED, mask_single_samples
 from cmfast.uncertainty._comparison import Comparison, summarize_errors
 
 
@@ -28,13 +28,14 @@ def compare_areas(y_true: Array, y_a: Array, y_b: Array, name: str = AREA, **opt
         weight = given.weight if weighted else None
         arrays = (np.stack(given.scores, -2), given.labels, weight)
         areas, covariances, _, status = dispatch.call("auc_covariance", *arrays, num_threads=num_threads)
+        (covariances,) = mask_single_samples(given.codes, weight, covariances)
         failures.report(status, None, failed=FAILED, why=given.explain)
         variance = covariances[..., 0, 0] + covariances[..., 1, 1] - 2.0 * covariances[..., 0, 1]
     else:
         areas, covariances = compute_all(name, given, u, None, difference=True)
         variance = covariances[..., 0, 0]
-    warn_of_samples(given, weighted=weighted, p_values=True)
     error = np.asarray(np.sqrt(np.maximum(variance, 0.0)))
+    warn_of_samples(given, areas, error, weighted=weighted, p_values=True)
     fields: dict[str, Any] = summarize_errors(np.moveaxis(areas, -1, 0), error, confidence_level)
     batch = given.batch
     names = ["batch"] if len(batch) == 1 else [f"batch_{k}" for k in range(len(batch))]

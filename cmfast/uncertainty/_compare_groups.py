@@ -1,6 +1,6 @@
 """Compare a metric between groups: every pair, and the highest with the lowest (``compare_groups``)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
 from inspect import signature
@@ -13,6 +13,7 @@ from cmfast._core.adapters import adapter
 from cmfast._core.annotations import AreaName, Array, Ignored, Label, MultilabelName, OnFailure, Undefined
 from cmfast._core.labels import hold_indicators
 from cmfast._core.lazy import accept_delayed
+from cmfast._core.results_by_name import MOST_NAMED
 from cmfast._core.usual_options import RENAMED, describe_unknown_option, describe_value, explain_options
 from cmfast.confusion_counts import ConfusionCounts
 from cmfast.metrics import _evaluate, _plan
@@ -32,7 +33,6 @@ from cmfast.uncertainty import (
     _replicate_statistics,
 )
 from cmfast.uncertainty._area_influences import AreaOptions
-from cmfast.uncertainty._comparison import MOST_NAMED
 from cmfast.uncertainty._from_labels import gather_named_arrays, list_calls, take_group_columns
 from cmfast.uncertainty._group_results import GroupComparison, GroupComparisonsByMetric
 from cmfast.uncertainty._intervals import count_share_samples, require_share_base
@@ -73,6 +73,14 @@ class _GroupRequest(NamedTuple):
     num_threads: int | None
     to_all: bool = False
     units: _group_units.GroupUnits | None = None
+    groups: tuple[Any, ...] = ()
+    batch: tuple[int, ...] = ()
+
+    def name_group(self, index: tuple[int, ...]) -> str:
+        """Return the name of the group at an index of the batch and of groups."""
+        *batch, g = index
+        of = f" of batch element {batch[0] if len(batch) == 1 else tuple(batch)}" if batch else ""
+        return f"group {validate.format_value(self.groups[g])}{of}"
 
 
 class _Measured(NamedTuple):
@@ -140,19 +148,15 @@ def _compare_areas(given: tuple[Any, ...], options: dict[str, Any]) -> Any:
         given = gather_named_arrays(given, options, SIDES_OF_AREAS)
     found = None
     if given and frames.holds_columns(given[0]):
-        found = table_columns.find_columns(given, options, SIDES_OF_AREAS)
+        others = tuple(name for name in ("sample_weight", "clusters") if isinstance(options.get(name), str))
+        found = table_columns.find_columns(given, options, SIDES_OF_AREAS, others, SIDES_OF_AREAS[1:])
     reading: AbstractContextManager[None] = nullcontext()
     if found is not None:
-        columns, table, rest = found
-        table_columns.refuse_absent_sides(columns, SIDES_OF_AREAS)
-        table = frames.read_table(table_columns.FIRST, table)
-        columns |= {name: options[name] for name in ("sample_weight", "clusters") if isinstance(options.get(name), str)}
-        arrays = table_columns.read_columns(table, columns, ("groups",))
-        options |= {name: arrays.pop(name) for name in ("sample_weight", "clusters") if name in arrays}
-        reading = table_columns.name_missing_columns(table, columns)
-        if isinstance(columns["groups"], str):
-            arrays["groups"] = {columns["groups"]: arrays["groups"]}
-        given = (*arrays.values(), *rest)
+        given, reading = table_columns.read_call(
+            found, options, SIDES_OF_AREAS, several=("groups",), blocks=("y_score",)
+        )
+        if isinstance(found.columns["groups"], str):
+            given = (*given[:2], {found.columns["groups"]: given[2]}, *given[3:])
     if len(given) == 2 and "names" not in options:
         wanted = "given with labels, scores and groups, as counts do not tell the scores of samples"
         validate.refuse("names", f"{wanted}: {', '.join(SIDES_OF_AREAS)}", validate.format_value(given[1]))
@@ -265,12 +269,8 @@ class _AreaOptions(NamedTuple):
 def _compare_area(name: str, given: tuple[Any, ...], options: _AreaOptions) -> GroupComparison:
     """Return the comparison of one area, given labels, scores and groups."""
     clusters, reference, pos_label, method = options.clusters, options.reference, options.pos_label, options.method
-    fits = name == _areas.AREA and (clusters is None or clusters is False)
-    method = ("newcombe" if fits else "logit") if method is None else method
-    validate.choice("method", method, get_args(AreaGroupMethod))
-    if method == "newcombe" and not fits:
-        of = "clusters" if name == _areas.AREA else repr(name)
-        validate.refuse("method", f"bootstrap, delta or logit with {of}", method)
+    if method is not None:
+        validate.choice("method", method, get_args(AreaGroupMethod))
     confidence_level = validate.confidence_level(options.confidence_level)
     n_resamples = validate.count("n_resamples", options.n_resamples, least=2)
     on_failure, num_threads = validate.on_failure(options.on_failure), validate.num_threads(options.num_threads)
@@ -284,8 +284,9 @@ def _compare_area(name: str, given: tuple[Any, ...], options: _AreaOptions) -> G
     to_all = isinstance(reference, str) and reference == OVERALL and OVERALL not in labels
     _check_number_of_groups(len(labels), 0, labels, "ignore" if to_all else on_failure)
     place = None if to_all else _find_reference(reference, labels)
+    method = _resolve_area_method(method, name, clusters, to_all=to_all)
     drawn = n_resamples if method == "bootstrap" else None
-    found = _group_areas.measure(name, adopted, drawn, seed, on_failure=on_failure, method=method)
+    found = _group_areas.measure(name, adopted, drawn, seed, on_failure=on_failure, method=method, to_all=to_all)
 
     def shape(x: np.ndarray) -> np.ndarray:
         """Return an array (G,), or (G, B), with axes of a batch and of classes before."""
@@ -309,6 +310,20 @@ def _compare_area(name: str, given: tuple[Any, ...], options: _AreaOptions) -> G
     compared = _compare(name, {name: measured}, request, place, labels, (), ())
     named: dict[str, Any] = {} if pos_label in (None, 1, "1") else {"positive": pos_label}
     return axis_names.name_axes(compared, {}, "", named) if named else compared
+
+
+def _resolve_area_method(method: Any, name: str, clusters: Any, *, to_all: bool) -> str:
+    """Return the method for an area, by default the most accurate one; refuse one that the comparison does not have."""
+    if to_all:
+        if method in ("newcombe", "logit"):
+            wanted = f"delta or bootstrap with areas and reference={OVERALL!r}, as a group is part of all samples"
+            validate.refuse("method", wanted, method)
+        return "delta" if method is None else str(method)
+    fits = name == _areas.AREA and (clusters is None or clusters is False)
+    if method == "newcombe" and not fits:
+        of = "clusters" if name == _areas.AREA else repr(name)
+        validate.refuse("method", f"bootstrap, delta or logit with {of}", method)
+    return ("newcombe" if fits else "logit") if method is None else str(method)
 
 
 @overload
@@ -367,7 +382,7 @@ def compare_groups(
 ) -> GroupComparisonsByMetric: ...
 @overload
 def compare_groups(
-    table: Any, /, names: AreaName, *, y_true: str, y_score: str, groups: Any, **options: Any
+    table: Any, /, names: AreaName, *, y_true: str, y_score: str | Sequence[str], groups: Any, **options: Any
 ) -> GroupComparison: ...
 @overload
 def compare_groups(
@@ -376,7 +391,7 @@ def compare_groups(
     names: list[AreaName] | tuple[AreaName, ...],
     *,
     y_true: str,
-    y_score: str,
+    y_score: str | Sequence[str],
     groups: Any,
     **options: Any,
 ) -> GroupComparisonsByMetric: ...
@@ -420,7 +435,7 @@ def compare_groups(
         ``compare_groups(table, names, y_true="label", y_pred="guess", groups="site")``. Of both, `groups` may be
         several columns, a dict or a list; their combinations are the groups. For areas, labels and scores of shape (n,)
         or (n, C), as for :func:`interval`: ``compare_groups(y_true, y_score, groups, "roc_auc")``, or columns:
-        ``compare_groups(table, "roc_auc", y_true="label", y_score="score", groups="site")``.
+        ``compare_groups(table, "roc_auc", y_true="label", y_score="score", groups="site")``, C of them as a list.
     names : str or list of str, optional
         As for :func:`cmfast.metrics.compute`, or of two classes also criteria of fairness: "selection_rate" or
         "demographic_parity", the share of samples that are predicted positive; "equal_opportunity", the recall of the
@@ -432,7 +447,7 @@ def compare_groups(
         intervals of each group combined, for metrics that are shares of samples (accuracy, recall, precision, ...).
         Default: "wilson" for these and for fairness, "bootstrap" for other metrics, and with weights or clusters. Areas
         have "bootstrap", "delta" and "logit", and "roc_auc" without clusters "newcombe", its default; that of others is
-        "logit" (see Notes).
+        "logit", and "delta" with `reference` "overall" (see Notes).
     reference : label, optional
         The group that all others are compared with, a position for matrices without labels; or "overall": each group is
         compared with all samples, its own among them (a group of this name comes first). Default: every pair.
@@ -499,8 +514,8 @@ def compare_groups(
       `clusters` and `num_threads`. The area of a group without a positive or a negative sample is undefined.
     - "overall": a group and all samples are not independent. "wilson" gives the interval of the group and the other
       samples, times the share of the latter, as if that share were fixed; "delta" differentiates in the cells of all
-      groups; "bootstrap" adds up the replicates of all groups. Areas have normal intervals by the influences of samples
-      on both, unless by "bootstrap".
+      groups; "bootstrap" adds up the replicates of all groups. Areas have these two alone, as the area of all samples
+      compares samples of different groups, too; "delta" has the influences of samples on both areas.
     - The largest difference of two groups is above 0 in every sample, even if all groups are alike, so percentiles of
       its replicates do not contain 0. Here its lower end is the largest lower end of a pair, at the level at which the
       intervals of all pairs hold together: by Tukey and Kramer, or with "bootstrap" from the largest studentized
@@ -590,8 +605,9 @@ def compare_groups(
     _check_number_of_groups(shape[-3], C if named else 1, labels, "ignore" if to_all else on_failure)
     place = None if to_all else _find_reference(reference, labels)
     request = _GroupRequest(
-        "", confidence_level, n_resamples, seed, undefined, positive, on_failure, num_threads, to_all, units
-    )
+        "", confidence_level, n_resamples, seed, undefined, positive, on_failure, num_threads, to_all, units,
+        groups=labels, batch=tuple(shape[:-3]),
+    )  # fmt: skip
     classes = axes.get("class", tuple(range(C)))
     default = None if units is None else "bootstrap"
     methods = {name: method or default or _choose_method(name) for name in wanted}
@@ -717,7 +733,15 @@ def _measure_metrics(M: Any, names: tuple[str, ...], request: _GroupRequest, *, 
         "standard_errors", M, plan=layout.plan, rows=False, n=None, num_threads=request.num_threads
     )
     if report:
-        report_invalid(status, request.on_failure, "groups left out", M, clustered=True)
+        whole = (*request.batch, len(request.groups))
+        report_invalid(
+            adapter(status).reshape(status, whole),
+            request.on_failure,
+            "groups left out",
+            own.reshape(M, (*whole, C, C)),
+            clustered=True,
+            name=request.name_group,
+        )
 
     def evaluate(M: Any, undefined: Undefined) -> list[np.ndarray]:
         """Return the metrics of matrices on the host."""

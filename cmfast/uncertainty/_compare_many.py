@@ -1,6 +1,7 @@
 """Compare several classifiers on the same samples pairwise, with p-values corrected for the number of pairs."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeAlias, overload
 
 import numpy as np
@@ -9,15 +10,16 @@ from cmfast._core import result_repr, validate
 from cmfast._core.annotations import Label, Undefined
 from cmfast._core.lazy import accept_delayed
 from cmfast._core.libraries import load_pandas
-from cmfast._core.markup import escape_prose, isolate
+from cmfast._core.markup import isolate
 from cmfast._core.p_values import benjamini_hochberg, holm
+from cmfast._core.results_by_name import ResultsByName
 from cmfast._core.usual_options import explain_options_of_methods
 from cmfast.confusion_counts._count_samples import warn_of_order
 from cmfast.kernels.loading import load
 from cmfast.metrics import _plan
 from cmfast.metrics._names import MetricName, Names
 from cmfast.uncertainty._compare import CompareMethod, CompareOptions, CompareTest, compare_pair
-from cmfast.uncertainty._comparison import MOST_NAMED, Comparison
+from cmfast.uncertainty._comparison import Comparison
 from cmfast.uncertainty._many_from_labels import accept_labels_of_models
 from cmfast.uncertainty._paired_counts import PairedCounts
 from cmfast.uncertainty._symmetry_tests import check_paired
@@ -124,7 +126,7 @@ class Comparisons(NamedTuple):
         """
         rows = []
         for (first, second), one, p in zip(self.pairs, self.pairs.values(), self.holm, strict=True):
-            for (text, *numbers, _), corrected in zip(one._rows(), np.ravel(p), strict=True):
+            for (text, *numbers, _), corrected in zip(one._rows(name), np.ravel(p), strict=True):
                 pair = f"{name(first)} minus {name(second)}{text.removeprefix(self.name)}"
                 rows.append([pair, *numbers, float(corrected)])
         return rows
@@ -132,25 +134,22 @@ class Comparisons(NamedTuple):
 
 @explain_options_of_methods
 @result_repr.add_compute
-class PairwiseComparisonsByMetric(dict[str, Comparisons]):
-    """Pairwise comparisons of several classifiers by several metrics: a dict of :class:`Comparisons` by metric."""
+@dataclass(eq=False, repr=False)
+class PairwiseComparisonsByMetric(ResultsByName[Comparisons]):
+    """Pairwise comparisons of several classifiers by several metrics: a mapping from metric to :class:`Comparisons`."""
 
-    def __init__(self, found: Mapping[str, Comparisons]) -> None:
-        super().__init__(found)
+    _heads = ("pair", "difference", "low", "high", "p by Holm")
+    _are_named = True
 
-    def __repr__(self) -> str:
-        parts = ", ".join(f"{name} {one._count_different()} differ" for name, one in self.items())
-        shown = parts if len(self) <= MOST_NAMED else f"{len(self)} metrics"
-        said = [f"{_count_pairs(one.pairs)}; {shown}" for one in self.values()]
-        return f"<PairwiseComparisonsByMetric: {said[0] if said else 'no metrics'}>"
+    def _describe(self) -> str:
+        differ = self._describe_each(lambda one: f"{one._count_different()} differ")
+        return next((f"{_count_pairs(one.pairs)}; {differ}" for one in self.values()), "no metrics")
 
-    def _repr_html_(self) -> str:
-        """Return a table with a row per metric, pair, group and class."""
-        rows = [[name, *row] for name, one in self.items() for row in one._rows(isolate)]
-        cells = [[name, pair, *(f"{x:.4g}" for x in numbers)] for name, pair, *numbers in rows]
-        heads = "".join(f"<th>{name}</th>" for name in ("metric", "pair", "difference", "low", "high", "p by Holm"))
-        body = "".join("<tr>" + "".join(f"<td>{escape_prose(x)}</td>" for x in row) + "</tr>" for row in cells)
-        return f"<table><caption>pairwise comparisons</caption><tbody><tr>{heads}</tr>{body}</tbody></table>"
+    def _write_caption(self) -> str:
+        return "pairwise comparisons"
+
+    def _list_cells(self) -> list[list[Any]]:
+        return [[name, *row] for name, one in self.items() for row in one._rows(isolate)]
 
     def explain(self) -> str:
         """Return the texts of all comparisons, a line per metric and pair."""
@@ -159,8 +158,7 @@ class PairwiseComparisonsByMetric(dict[str, Comparisons]):
 
     def to_pandas(self) -> Any:
         """Return a DataFrame with a row per metric and pair, and per group and class."""
-        pd = load_pandas()
-        return pd.concat([one.to_pandas() for one in self.values()], ignore_index=True) if self else pd.DataFrame()
+        return super().to_pandas()
 
     def plot(self, *, ax: Any = None) -> Any:
         """Draw the difference of every pair by each metric and its interval, not corrected for the number of pairs.
@@ -266,7 +264,7 @@ def compare_many(
 
     Returns
     -------
-    Comparisons, or PairwiseComparisonsByMetric: a dict of str to Comparisons
+    Comparisons, or PairwiseComparisonsByMetric: a mapping from str to Comparisons
         The comparisons of one name, or one per name of several.
 
     Raises

@@ -1,13 +1,15 @@
 """Result type of a comparison of two classifiers."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cmfast._core import result_repr, validate
 from cmfast._core.libraries import load_pandas
-from cmfast._core.markup import escape_prose, isolate
+from cmfast._core.markup import isolate
+from cmfast._core.results_by_name import ResultsByName
 from cmfast._core.usual_options import explain_options_of_methods
 from cmfast.kernels.loading import load
 from cmfast.uncertainty import _models, _replicate_statistics
@@ -15,7 +17,6 @@ from cmfast.uncertainty import _models, _replicate_statistics
 OPTIONS = ("confidence_level", "method", "test", "axes")  # the last fields, which are not arrays
 DECIDES = "the test decides"  # appended if the interval and the test contradict each other
 FIELDS = ("first", "second", "difference", "low", "high", "p_value", "probability", "standard_error", "n_undefined")
-MOST_NAMED = 4  # metrics up to which a repr names each
 PLURALS = {"group": "groups", "class": "classes"}  # batches of scores have other axes
 
 
@@ -197,11 +198,11 @@ class Comparison(NamedTuple):
             columns | {"confidence_level": self.confidence_level, "method": self.method, "test": self.test}
         )
 
-    def _rows(self) -> list[list[Any]]:
-        """Return a name, the difference, its interval and p, per group and class."""
+    def _rows(self, name: Callable[[object], str] = str) -> list[list[Any]]:
+        """Return a name, the difference, its interval and p, per group and class, rendered by `name`."""
         labels, rows = list(self.axes.values()), []
         for place in np.ndindex(np.shape(self.difference)):
-            parts = [str(own[k]) for own, k in zip(labels, place, strict=True)]
+            parts = [name(own[k]) for own, k in zip(labels, place, strict=True)]
             numbers = [np.asarray(x)[place].item() for x in (self.difference, self.low, self.high, self.p_value)]
             rows.append([", ".join([self.name, *parts]), *numbers])
         return rows
@@ -224,34 +225,29 @@ class Comparison(NamedTuple):
 
 @explain_options_of_methods
 @result_repr.add_compute
-class ComparisonsByMetric(dict[str, Comparison]):
-    """Comparisons of two classifiers by several metrics: a dict of :class:`Comparison` by the name of the metric."""
+@dataclass(eq=False, repr=False)
+class ComparisonsByMetric(ResultsByName[Comparison]):
+    """Comparisons of two classifiers by several metrics: a mapping from the name of a metric to :class:`Comparison`."""
 
-    def __init__(self, found: Mapping[str, Comparison]) -> None:
-        super().__init__(found)
+    _heads = ("difference", "low", "high", "p")
+    _are_named = True
 
-    def __repr__(self) -> str:
-        parts = ", ".join(f"{name} {result_repr.format_largest(one.p_value)}" for name, one in self.items())
-        shown = parts if len(self) <= MOST_NAMED else f"{len(self)} metrics"
-        return f"<ComparisonsByMetric: p of {shown}>"
+    def _describe(self) -> str:
+        return f"p of {self._describe_each(lambda one: result_repr.format_largest(one.p_value))}"
 
-    def _repr_html_(self) -> str:
-        """Return a table with a row per metric, group and class."""
-        rows = [row for one in self.values() for row in one._rows()]
-        cells = [[name, *(f"{x:.4g}" for x in numbers)] for name, *numbers in rows]
-        heads = "".join(f"<th>{name}</th>" for name in ("metric", "difference", "low", "high", "p"))
-        body = "".join("<tr>" + "".join(f"<td>{escape_prose(x)}</td>" for x in row) + "</tr>" for row in cells)
-        order = _models.describe_order(next(iter(self.values()), None), isolate)
-        return f"<table><caption>{escape_prose(order)}</caption><tbody><tr>{heads}</tr>{body}</tbody></table>"
+    def _write_caption(self) -> str:
+        return _models.describe_order(next(iter(self.values()), None), isolate)
+
+    def _list_cells(self) -> list[list[Any]]:
+        return [row for one in self.values() for row in one._rows(isolate)]
 
     def explain(self) -> str:
         """Return the texts of all comparisons, a line each."""
-        return "\n".join(one.explain() for one in self.values()) or "no metrics"
+        return super().explain()
 
     def to_pandas(self) -> Any:
         """Return a DataFrame of all fields with a row per metric, group and class."""
-        pd = load_pandas()
-        return pd.concat([one.to_pandas() for one in self.values()], ignore_index=True) if self else pd.DataFrame()
+        return super().to_pandas()
 
     def plot(self, *, ax: Any = None) -> Any:
         """Draw the differences and their intervals, a row per metric, group and class.

@@ -122,11 +122,19 @@ def adopt(name: str, sides: tuple[Any, Any, Any], chosen: AreaOptions) -> Groupe
 
 
 def measure(
-    name: str, given: GroupedScores, n_resamples: int | None, seed: int, *, on_failure: OnFailure, method: str
+    name: str,
+    given: GroupedScores,
+    n_resamples: int | None,
+    seed: int,
+    *,
+    on_failure: OnFailure,
+    method: str,
+    to_all: bool,
 ) -> AreasOfGroups:
     """Return the area `name` of all groups and of all samples; with `n_resamples` also bootstrap replicates.
 
-    Groups with bad values have NaN, are left out of all samples, and are reported as `on_failure` says.
+    Groups with bad values have NaN, are left out of all samples, and are reported as `on_failure` says. `to_all` says
+    whether groups are compared with all samples.
     """
     G = len(given.labels)
     parts = [given.select(g) for g in range(G)]
@@ -158,7 +166,7 @@ def measure(
         draws, whole_draws = _draw_areas(name, given, status == OK, n_resamples, seed)
     found_areas = AreasOfGroups(area, error, (sizes[0], sizes[1]), whole.area, errors, draws, whole_draws)
     if on_failure != "ignore":
-        _warn(name, found_areas, parts, method)
+        _warn(name, found_areas, parts, method, to_all=to_all)
     return found_areas
 
 
@@ -278,7 +286,7 @@ def _draw_average_precision(positive: np.ndarray, scores: np.ndarray, weight: np
     return np.asarray(np.where(true > 0.0, true * precision, 0.0).sum(-1) / true.sum(-1))
 
 
-def _warn(name: str, found: AreasOfGroups, parts: list[Scored], method: str) -> None:
+def _warn(name: str, found: AreasOfGroups, parts: list[Scored], method: str, *, to_all: bool) -> None:
     """Warn of groups whose samples are too few for the interval of an area, or that have few clusters."""
     clustered = any(part.unit is not None for part in parts)
     if clustered:
@@ -296,7 +304,7 @@ def _warn(name: str, found: AreasOfGroups, parts: list[Scored], method: str) -> 
             few |= _caveats.find_few_wrong_ranks(found.area, sizes)
     few &= ~np.isnan(found.area)
     if few.any():
-        offered = name == AREA and not clustered and not robust
+        offered = name == AREA and not clustered and not robust and not to_all
         cure = f"use {wording.option('method', 'newcombe')}" if offered else "only more samples help"
         failures.warn_diagnostic(
             f"intervals of {name} hold less often than stated: in {np.count_nonzero(few)} of {len(few)} groups a class "

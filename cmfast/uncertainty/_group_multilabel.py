@@ -9,9 +9,9 @@ import numpy as np
 
 from cmfast._core import dispatch, failures, validate
 from cmfast._core.annotations import OnFailure
+from cmfast._core.results_by_name import MOST_NAMED
 from cmfast.confusion_counts._groups import number_groups
 from cmfast.uncertainty import _caveats, _multilabel
-from cmfast.uncertainty._comparison import MOST_NAMED
 
 
 class MultilabelGroups(NamedTuple):

@@ -1,15 +1,16 @@
 """Result types of a comparison between groups."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 
 from cmfast._core import axis_names, plotting, result_repr, validate
 from cmfast._core.libraries import load_pandas
-from cmfast._core.markup import escape_prose
+from cmfast._core.markup import isolate
+from cmfast._core.results_by_name import ResultsByName
 from cmfast._core.usual_options import explain_options_of_methods
-from cmfast.uncertainty._comparison import MOST_NAMED
 
 TableOf: TypeAlias = Literal["groups", "pairs", "gap"]
 OF_GROUPS = ("estimate", "low", "high", "standard_error", "n_undefined")
@@ -252,28 +253,30 @@ class GroupComparison(NamedTuple):
 
 @explain_options_of_methods
 @result_repr.add_compute
-class GroupComparisonsByMetric(dict[str, GroupComparison]):
-    """Comparisons between groups by several metrics: a dict of :class:`GroupComparison` by name."""
+@dataclass(eq=False, repr=False)
+class GroupComparisonsByMetric(ResultsByName[GroupComparison]):
+    """Comparisons between groups by several metrics: a mapping from metric to :class:`GroupComparison`."""
 
-    def __init__(self, found: Mapping[str, GroupComparison]) -> None:
-        super().__init__(found)
+    _heads = ("lowest", "highest", *OF_GAP[:5])
+    _are_named = True
 
-    def __repr__(self) -> str:
-        parts = ", ".join(f"{name} {result_repr.format_largest(one.p_value)}" for name, one in self.items())
-        shown = parts if len(self) <= MOST_NAMED else f"{len(self)} metrics"
-        return f"<GroupComparisonsByMetric: p of {shown}>"
+    def _describe(self) -> str:
+        return f"p of {self._describe_each(lambda one: result_repr.format_largest(one.p_value))}"
 
-    def _repr_html_(self) -> str:
-        """Return a table with a row per metric, batch element and class."""
-        columns = ("name", "lowest", "highest", "difference", "difference_low", "difference_high", "p_value", "ratio")
-        rows = [[_format_cell(row[key]) for key in columns] for one in self.values() for row in one._rows("gap")]
-        heads = "".join(f"<th>{escape_prose(name)}</th>" for name in columns)
-        body = "".join("<tr>" + "".join(f"<td>{escape_prose(x)}</td>" for x in row) + "</tr>" for row in rows)
-        return f"<table><caption>differences between groups</caption><tbody><tr>{heads}</tr>{body}</tbody></table>"
+    def _write_caption(self) -> str:
+        return "differences between groups"
+
+    def _list_cells(self) -> list[list[Any]]:
+        cells = []
+        for row in (row for one in self.values() for row in one._rows("gap")):
+            places = [isolate(x) for key, x in row.items() if key in ("class", "rate") or key.startswith("batch")]
+            sides = ["" if row[side] is None else isolate(row[side]) for side in ("lowest", "highest")]
+            cells.append([", ".join([row["name"], *places]), *sides, *(row[field] for field in OF_GAP[:5])])
+        return cells
 
     def explain(self) -> str:
         """Return the texts of all comparisons, a line each."""
-        return "\n".join(one.explain() for one in self.values()) or "no metrics"
+        return super().explain()
 
     def to_pandas(self, *, of: TableOf = "gap") -> Any:
         """Return a pandas DataFrame of all metrics.
@@ -308,11 +311,6 @@ class GroupComparisonsByMetric(dict[str, GroupComparison]):
         """
         level = next((one.confidence_level for one in self.values()), 0.95)
         return draw_rows([row for one in self.values() for row in one._rows(of)], of, level, ax)
-
-
-def _format_cell(x: Any) -> str:
-    """Return the text of a cell of a table."""
-    return f"{x:.4g}" if isinstance(x, float) else str(x)
 
 
 def draw_rows(rows: list[dict[str, Any]], of: TableOf, confidence_level: float, ax: Any) -> Any:

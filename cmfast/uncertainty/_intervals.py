@@ -1,5 +1,6 @@
 """Bootstrap, normal and Wilson intervals of metrics (``interval``), and Dirichlet posteriors (``posterior``)."""
 
+from collections.abc import Sequence
 from functools import partial
 from statistics import NormalDist
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args, overload
@@ -73,7 +74,7 @@ def interval(y_true: Array, y_pred: Array, names: Any = ..., **options: Any) -> 
 @overload
 def interval(table: Any, /, names: Any = ..., *, y_true: str, y_pred: str, **options: Any) -> Any: ...
 @overload
-def interval(table: Any, /, names: Any = ..., *, y_true: str, y_score: str, **options: Any) -> Any: ...
+def interval(table: Any, /, names: Any = ..., *, y_true: str, y_score: str | Sequence[str], **options: Any) -> Any: ...
 @accept_scores(
     compute_interval,
     _area_influences.compute_interval,
@@ -122,8 +123,8 @@ def interval(
         :func:`cmfast.by`, and its columns: ``interval(table, names, y_true="label", y_pred="guess")``. Labels of
         Dask, and its DataFrame, give a Delayed. For areas, labels and scores, as for :func:`cmfast.metrics.roc_auc`:
         ``interval(y_true, y_score, "roc_auc")``, or ``interval(table, "roc_auc", y_true="label", y_score="score")``;
-        averages over classes take scores of shape (..., n, C), and each problem of a batch has an interval. With
-        `multilabel` two arrays of 0 and 1, shape (n, L).
+        averages over classes take scores of shape (..., n, C), or a list of C columns, and each problem of a batch has
+        an interval. With `multilabel` two arrays of 0 and 1, shape (n, L).
     names : str or list of str, optional
         As for :func:`cmfast.metrics.compute`; with `multilabel` as for :func:`cmfast.metrics.multilabel`. Or areas
         alone: "roc_auc", "average_precision", or averages over classes: "roc_auc_ovr", "roc_auc_ovo",
@@ -193,11 +194,12 @@ def interval(
         five samples carry the variance of a metric (four for "bca", nine for "basic"), as when errors, or errors far
         from the diagonal, are rare; few samples are correct, wrong or of a class in an average; `min_recall` of classes
         with similar recalls; replicates that are not centred on the estimate, as for an average over many small
-        classes. The message names a better method. With clusters: only fewer than twelve clusters. For areas: a
-        standard error of 0; uneven weights, as for :func:`auc_covariance`; and, unless by "newcombe", an area of two
-        classes whose smaller class is so rarely ranked wrongly that its size times the distance of the area from 0 or 1
-        is below 1; averages over classes if a class has fewer than eight samples. A matrix without samples. Never if
-        `on_failure` is "ignore". And labels of shape (n, L) that are 0 or 1, as of `multilabel`, without this option.
+        classes. The message names a better method. With clusters: only fewer than twelve clusters. Strata with one
+        cluster, or one sample. For areas: a class without a sample, or with one; a standard error of 0; uneven weights,
+        as for :func:`auc_covariance`; and, unless by "newcombe", an area of two classes whose smaller class is so
+        rarely ranked wrongly that its size times the distance of the area from 0 or 1 is below 1; averages over classes
+        if a class has fewer than eight samples. A matrix without samples. Never if `on_failure` is "ignore". And labels
+        of shape (n, L) that are 0 or 1, as of `multilabel`, without this option.
 
     Notes
     -----
@@ -222,7 +224,8 @@ def interval(
     One-vs-rest averages are means of the areas of each class against all others, one-vs-one averages of those of all
     pairs of classes (Hand and Till); "weighted" ones by the shares of the classes, which count as random. The columns
     of scores are those of the sorted labels of all problems, and every column needs samples of its class; the area of a
-    problem of a batch without samples of a class is NaN.
+    problem of a batch without samples of a class is NaN. Columns of a table that are named after the labels, such as
+    ``p_cat`` and ``p_dog``, are matched by these names.
 
     Areas take `method`, `confidence_level`, `sample_weight`, `pos_label`, `clusters`, `max_fpr`, `on_failure` and
     `num_threads`. With `multilabel` the methods are "bca", "percentile" and "basic", and there are besides
@@ -365,7 +368,7 @@ def _compute_intervals(
     axis = _parse_cluster_axis(M, clustered, strata, options["n"], method, scheme)
     given: dict[str, Any] = {**draws, "numbers": numbers}
     if axis is not None and numbers is None:  # warn once, not for each chunk
-        _warn_of_few_clusters(axis, options["n"], options["on_failure"])
+        _warn_of_few_units(M, axis, options["n"], options["on_failure"])
     if of != "metrics":
         if scheme == "dirichlet":
             validate.refuse("scheme", f"multinomial or rows with of={of!r}", scheme)
@@ -618,11 +621,11 @@ def _parse_cluster_axis(
     return parts
 
 
-def _warn_of_few_clusters(parts: _clusters.ClusterAxis | None, n: int | None, on_failure: str) -> None:
-    """Warn if the number of clusters is too small for nominal coverage."""
-    if parts is None or not parts.clustered or on_failure == "ignore":
+def _warn_of_few_units(M: Any, parts: _clusters.ClusterAxis, n: int | None, on_failure: str) -> None:
+    """Warn if the number of clusters, or of samples in a stratum, is too small for nominal coverage."""
+    if on_failure == "ignore":
         return
-    if not _clusters.warn_of_lonely_clusters(parts):
+    if not _clusters.warn_of_lonely_units(parts, M) and parts.clustered:
         warn_of_few_clusters(_clusters.count_effective_clusters(parts, n))
 
 

@@ -1,5 +1,6 @@
 """Explain why a matrix has no uncertainty: its cells are not valid counts."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -10,11 +11,22 @@ from cmfast._core.adapters import adapter
 from cmfast._core.annotations import OnFailure
 
 
-def report_invalid(status: Any, on_failure: OnFailure, failed: str, M: Any, *, clustered: bool = False) -> None:
-    """Report failed matrices, with the reason for the first; `clustered` drops the advice to pass `n`."""
+def report_invalid(
+    status: Any,
+    on_failure: OnFailure,
+    failed: str,
+    M: Any,
+    *,
+    clustered: bool = False,
+    name: Callable[[tuple[int, ...]], str] | None = None,
+) -> None:
+    """Report failed matrices, with the reason for the first; `clustered` drops the advice to pass `n`.
+
+    `name` returns the name of the matrix at an index; default: the index.
+    """
     size = "" if clustered else f"{wording.option('n')}, the number of samples, or "
     helps = f"{size}the counts that they came from"
-    failures.report(status, on_failure, failed=failed, why=partial(explain_invalid, helps=helps, M=M))
+    failures.report(status, on_failure, failed=failed, why=partial(explain_invalid, helps=helps, M=M), name=name)
 
 
 def mask_failed(status: Any, axes: int = 0) -> Any:

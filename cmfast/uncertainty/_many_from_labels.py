@@ -1,11 +1,12 @@
 """Let ``compare_many`` take labels: ``compare_many(y_true, {"a": a, "b": b}, names)``, or columns of a table."""
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from functools import reduce, wraps
 from itertools import combinations
 from typing import Any
 
-from cmfast._core import caller, frames, lazy, table_columns, validate
+from cmfast._core import caller, failures, frames, lazy, table_columns, validate
 from cmfast._core.usual_options import describe_value
 from cmfast.confusion_counts._groups import Keys
 from cmfast.confusion_counts._label_axis import Axis
@@ -41,15 +42,14 @@ def accept_labels_of_models(function: Callable[..., Any]) -> Callable[..., Any]:
             pairs = combinations(predictions.items(), 2)
             counts = {(a, b): paired_counts(table, y_true=y_true, y_a=x, y_b=y, **units) for (a, x), (b, y) in pairs}
             return call_with_counts(counts, *names, **options)
+        reading: AbstractContextManager[None] = nullcontext()
         if table is not None:
-            table = frames.read_table(table_columns.FIRST, table)
-            labels = {"y_true": y_true, "y_pred": dict(predictions)}
-            of_table = {name: value for name, value in units.items() if name != "ignore_index"}
-            with table_columns.name_missing_columns(table, {"y_true": y_true, **predictions, **of_table}):
-                columns = table_columns.read_columns(table, labels | of_table, ("y_pred", "groups"))
-                return call_with_counts(_count_pairs(columns, units), *names, **options)
-        columns = {"y_true": y_true, "y_pred": predictions, **units}
-        return call_with_counts(_count_pairs(columns, units), *names, **options)
+            named = {"y_true": y_true, "y_pred": predictions}
+            named |= {name: value for name, value in units.items() if name != "ignore_index"}
+            call = table_columns.TableCall(named, table, names)
+            (y_true, predictions, *_), reading = table_columns.read_call(call, units, SIDES, ("y_pred", "groups"))
+        with reading:
+            return call_with_counts(_count_pairs(y_true, predictions, units), *names, **options)
 
     return wrapper
 
@@ -147,13 +147,13 @@ def _name_predictions(given: Any) -> dict[Any, Any]:
     return found
 
 
-def _count_pairs(columns: dict[str, Any], units: dict[str, Any]) -> dict[tuple[Any, Any], PairedCounts]:
+def _count_pairs(
+    y_true: Any, predictions: Mapping[Any, Any], units: dict[str, Any]
+) -> dict[tuple[Any, Any], PairedCounts]:
     """Return the paired counts of every pair of models."""
-    options = {name: columns.get(name, units[name]) for name in OF_SAMPLES if name in units}
-    found = {}
-    for (a, y_a), (b, y_b) in combinations(columns["y_pred"].items(), 2):
-        found[a, b] = paired_counts(columns["y_true"], y_a, y_b, **options)
-    return found
+    pairs = combinations(predictions.items(), 2)
+    with failures.issue_once():  # all pairs have the same caveats on the order of samples
+        return {(a, b): paired_counts(y_true, y_a, y_b, **units) for (a, y_a), (b, y_b) in pairs}
 
 
 def _match_classes(counts_by_pair: dict[Any, PairedCounts]) -> dict[Any, PairedCounts]:

@@ -1,10 +1,12 @@
 """Names of two models in results that compare them: those of the columns or Series that a call is given."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import wraps
 from typing import Any, TypeVar
 
 from cmfast._core import axis_names, frames
+from cmfast._core.results_by_name import ResultsByName
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -26,9 +28,9 @@ def accept_names_of_models(function: F) -> F:
 
 
 def name_models(found: Any, models: Sequence[str]) -> Any:
-    """Return a named tuple, or a dict of these, that knows the names of two models; any other result as it is."""
-    if isinstance(found, dict):
-        return type(found)({name: name_models(one, models) for name, one in found.items()})
+    """Return a named tuple, or results by name, that know the names of two models; any other result as it is."""
+    if isinstance(found, ResultsByName):
+        return replace(found, _found={name: name_models(one, models) for name, one in found.items()})
     if not hasattr(type(found), "_fields"):  # lazy results
         return found
     return axis_names.name_axes(found, {}, "", {"models": tuple(models)})

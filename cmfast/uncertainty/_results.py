@@ -152,7 +152,7 @@ class Intervals(ResultsByName[Interval]):
 
     def _describe(self) -> str:
         drawn = f", {self.n_resamples:,} resamples" if self.n_resamples else ""
-        return f", {self.confidence_level:.0%} by {self.method}{drawn}"
+        return f"{self._count_names()}, {self.confidence_level:.0%} by {self.method}{drawn}"
 
     def explain(self) -> str:
         """Return the texts of all intervals, a line each."""

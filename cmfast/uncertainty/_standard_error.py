@@ -12,7 +12,7 @@ from cmfast.metrics import _plan
 from cmfast.metrics._evaluate import check_options, find_positive
 from cmfast.metrics._names import MetricName, Names
 from cmfast.uncertainty import _normalized_cells
-from cmfast.uncertainty._clusters import compute_standard_errors, parse_cluster_axis, warn_of_lonely_clusters
+from cmfast.uncertainty._clusters import compute_standard_errors, parse_cluster_axis, warn_of_lonely_units
 from cmfast.uncertainty._from_labels import accept_labels
 from cmfast.uncertainty._invalid_counts import report_invalid
 from cmfast.uncertainty._normalized_cells import CellsOf
@@ -273,7 +273,7 @@ def standard_error(
     C, _ = validate.matrices(square=True, M=M)
     parts = parse_cluster_axis(M, clusters, strata, n)
     if parts is not None and validate.on_failure(on_failure) != "ignore":
-        warn_of_lonely_clusters(parts)
+        warn_of_lonely_units(parts, M)
     given = {"n": n, "on_failure": on_failure, "num_threads": num_threads}
     if parts is not None and fixed == "rows":
         validate.refuse("fixed", "total with clusters or strata", fixed)

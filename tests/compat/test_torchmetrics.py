@@ -507,3 +507,24 @@ def test_wrong_lists_of_ignored_values():
         ours.BinaryRecall(0.5, "global", torch.tensor([3, 4]))
     assert ours.BinaryRecall(ignore_index=[]).ignore_index is None
     assert ours.BinaryRecall(0.5, "global", [3, 4]).also_ignored == (4,)
+
+
+OUTSIDE = {
+    "multiclass": (torch.tensor([0, 1, 2, 1, 1]), torch.tensor([9, 0, 1, 9, 7]), 9, r"\(first: 7 at 4\)"),
+    "several axes": (torch.tensor([[0, 1], [2, 1]]), torch.tensor([[9, 0], [9, 7]]), 9, r"\(first: 7 at 3\)"),
+    "binary": (torch.tensor([0, 1, 1, 1]), torch.tensor([9, 0, 9, 7]), 9, r"\(first: 7 at 3\)"),
+    "multilabel": (
+        torch.tensor([[0, 1, 0], [1, 1, 0]]), torch.tensor([[9, 0, 9], [1, 9, 7]]), 9, r"\(first: 7 at 5\)",
+    ),
+    "predictions": (torch.tensor([0, 5, 2, 8]), torch.tensor([9, 9, 1, 2]), 9, r"\(first: 8 at 3\)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", OUTSIDE)
+@pytest.mark.parametrize("name", ["Accuracy", "ConfusionMatrix"])
+def test_a_label_outside_is_named_at_its_place_among_all_samples(case, name):
+    preds, target, ignored, said = OUTSIDE[case]
+    task = case if case in BASES else "multiclass"
+    metric = getattr(ours, name)(task, **BASES[task], ignore_index=ignored, validate_args=False)
+    with pytest.raises(ValueError, match=said):
+        metric.update(preds, target)

@@ -167,3 +167,123 @@ def test_named_groups_are_covered():
     inside = sets.mask[0, np.arange(2000), y[2000:]]
     for name in "AB":
         assert abs(inside[groups[2000:] == name].mean() - 0.8) < 4 * np.sqrt(0.2 * 0.8 * 2 / 1000)
+
+
+SITE = np.array(["north", "south"])[RNG.integers(0, 2, 300)]
+COLUMNS_OF_GROUPS = {
+    "dict": lambda: {"site": SITE, "kind": CODES},
+    "pandas": lambda: pd.DataFrame({"site": SITE, "kind": CODES}),
+    "polars": lambda: pytest.importorskip("polars").DataFrame({"site": SITE, "kind": CODES}),
+    "lazy": lambda: pytest.importorskip("polars").DataFrame({"site": SITE, "kind": CODES}).lazy(),
+    "arrow": lambda: pytest.importorskip("pyarrow").table({"site": SITE.tolist(), "kind": CODES.tolist()}),
+}
+
+
+@pytest.mark.parametrize("kind", COLUMNS_OF_GROUPS)
+@pytest.mark.parametrize("by_class", [False, True])
+def test_combinations_of_columns_are_groups(kind, by_class):
+    groups = COLUMNS_OF_GROUPS[kind]()
+    of_classes = {"y": Y, "n_classes": 4} if by_class else {}
+    found = conformal.threshold(S, [0.1, 0.3], groups=groups, **of_classes)
+    number = CODES + 3 * (SITE == "south")
+    want = conformal.threshold(S, [0.1, 0.3], groups=number, **of_classes)
+    assert list(found) == [(site, code) for site in ("north", "south") for code in range(3)]
+    for k, one in enumerate(found.values()):
+        assert_same_bits(one, want[:, k])
+    sets = conformal.prediction_sets(P, found, groups=groups)
+    assert_same_bits(sets.packed, conformal.prediction_sets(P, want, groups=number).packed)
+
+
+def test_one_column_of_a_table_is_a_group_of_its_own():
+    found = conformal.threshold(S, 0.1, groups=pd.DataFrame({"site": SITE}))
+    want = conformal.threshold(S, 0.1, groups=SITE)
+    assert found.keys() == want.keys() == {"north", "south"}
+    some = conformal.prediction_sets(P, found, groups=pd.DataFrame({"site": SITE}))
+    assert_same_bits(some.packed, conformal.prediction_sets(P, want, groups=SITE).packed)
+
+
+def test_rows_of_another_combination_get_all_classes():
+    table = pd.DataFrame({"site": SITE, "kind": CODES})
+    q = conformal.threshold(S, 0.1, groups=table)
+    with pytest.warns(
+        cmfast.FailureWarning, match=r"the group at groups\[0\] is not one of those with thresholds: \('n"
+    ):
+        sets = conformal.prediction_sets(P[:2], q, groups=pd.DataFrame({"site": ["east", "north"], "kind": [0, 1]}))
+    assert sets.sizes[0, 0] == 4
+
+
+OF_COLUMNS = {
+    "names": (
+        lambda: conformal.threshold(S, 0.1, groups=["site", "kind"]),
+        r"threshold: groups must be .*, got \['site', 'kind'\]; .* as in groups=table\[\['site', 'kind'\]\]$",
+    ),
+    "name": (
+        lambda: conformal.prediction_sets(P, {"a": 0.5}, groups="site"),
+        r"prediction_sets: groups must be the group of each row, got 'site'; .* groups=table\['site'\]$",
+    ),
+    "names of new rows": (
+        lambda: conformal.prediction_sets(P, {("a", "b"): 0.5}, groups=["site", "kind"]),
+        r"prediction_sets: groups must be the group of each row, got \['site', 'kind'\]; give the columns themselves",
+    ),
+    "lengths": (
+        lambda: conformal.threshold(S, 0.1, groups={"site": SITE, "kind": CODES[:5]}),
+        r"groups\['kind'\] must be of shape \(300,\), as groups\['site'\], got shape \(5,\)$",
+    ),
+    "other length": (
+        lambda: conformal.threshold(S, 0.1, groups={"site": SITE[:9], "kind": CODES[:9]}),
+        r"groups must be of shape \(300,\), one entry per score, got shape \(9,\)$",
+    ),
+    "array of thresholds": (
+        lambda: conformal.prediction_sets(P, [[0.5, 0.5]], groups={"site": SITE, "kind": CODES}),
+        r"groups must be integers, as q is an array of thresholds, got columns; with the same groups threshold",
+    ),
+    "no columns": (
+        lambda: conformal.threshold(S, 0.1, groups={}),
+        r"groups must be an array, or columns, got a dict without columns$",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", OF_COLUMNS)
+def test_messages_of_columns_name_what_is_wrong(case):
+    call, text = OF_COLUMNS[case]
+    with pytest.raises((TypeError, ValueError), match=rf"^conformal\.\w+: .*{text}" if "^" in text else text):
+        call()
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "arrow"])
+def test_the_columns_of_probabilities_name_the_classes(library):
+    names = ["ape", "bee", "cat", "dog"]
+    columns = {name: P[:, k].tolist() for k, name in enumerate(names)}
+    if library == "arrow":
+        table = pytest.importorskip("pyarrow").table(columns)
+    else:
+        table = pytest.importorskip(library).DataFrame(columns)
+    text = np.array(names)[Y]
+    s = conformal.scores(table, text)
+    assert_same_bits(s, S)
+    sets = conformal.prediction_sets(table, conformal.threshold(s, 0.1))
+    assert sets.labels is None
+    assert sets.to_pandas().columns.tolist() == names
+    np.testing.assert_array_equal(sets.to_pandas().to_numpy(), sets.mask[0])
+    want = conformal.prediction_sets(P, conformal.threshold(S, 0.1))
+    assert want.to_pandas().columns.tolist() == [0, 1, 2, 3]
+    assert sets.coverage(text) == sets.coverage(Y) == want.coverage(Y)
+    labelled = conformal.prediction_sets(table, conformal.threshold(s, 0.1), labels=["w", "x", "y", "z"])
+    assert labelled.to_pandas().columns.tolist() == ["w", "x", "y", "z"]
+
+
+def test_labels_that_no_column_is_called_need_labels():
+    table = pd.DataFrame(P, columns=["p_a", "p_b", "p_c", "p_d"])
+    with pytest.raises(TypeError, match="y must be integers, got text; pass labels=, the class of each column of P"):
+        conformal.scores(table, np.array(list("abcd"))[Y])
+    found = conformal.scores(table, np.array(list("abcd"))[Y], labels=list("abcd"))
+    assert_same_bits(found, S)
+    y = pd.Series(np.array(list("abcd"))[Y])
+    with pytest.raises(ValueError, match=r"P and y .*index"):
+        conformal.scores(table, y[::-1], labels=list("abcd"))
+
+
+def test_saps_without_the_weight_of_a_rank_says_what_to_give():
+    with pytest.raises(ValueError, match=r'lam must be given for method="saps", .*, for example 0\.1, got None$'):
+        conformal.scores(P, Y, method="saps")

@@ -2,8 +2,11 @@
 
 import html
 import inspect
+import pickle
 import re
 import warnings
+from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,6 +14,7 @@ import pytest
 
 import cmfast
 from cmfast import conformal, contingency, metrics, results, uncertainty
+from cmfast._core import results_by_name
 
 M = np.array([[8, 1, 1], [2, 6, 1], [1, 1, 9]])
 RNG = np.random.default_rng(0)
@@ -240,18 +244,64 @@ def test_tables_have_the_values():
     compared = made("ComparisonsByMetric")
     assert compared.to_pandas()["name"].tolist() == ["mcc"] + ["recall"] * 3
     assert compared.to_pandas()["difference"][0] == compared["mcc"].difference
-    assert "<td>mcc</td>" in compared._repr_html_()
+    assert "<th>mcc</th>" in compared._repr_html_()
     assert compared.explain().splitlines()[0] == compared["mcc"].explain()
     pairwise = made("PairwiseComparisonsByMetric")
-    assert isinstance(pairwise, dict)
+    assert list(pairwise.items()) == [(name, pairwise[name]) for name in pairwise.keys()]  # noqa: SIM118
     assert pairwise.to_pandas()["name"].tolist() == ["mcc"] * 2 + ["recall"] * 6
     assert pairwise.to_pandas()["holm"][0] == pairwise["mcc"].holm[0]
-    assert pairwise._repr_html_().count("<td>recall</td><td><bdi>a</bdi> minus <bdi>b</bdi>, ") == 3
+    assert pairwise._repr_html_().count("<th>recall</th><td><bdi>a</bdi> minus <bdi>b</bdi>, ") == 3
     assert pairwise.explain().splitlines()[0] == "mcc, " + pairwise["mcc"].explain().splitlines()[0]
     histogram = GCM.cells.label_histogram()
     np.testing.assert_array_equal(histogram.to_pandas()[["axis_0", "axis_1"]], histogram.cells)
     sizes = SETS.coverage_by_size(np.zeros(20, int))
     assert sizes.to_pandas().query("threshold == 1")["n"].tolist() == sizes.n[1].tolist()
+
+
+BY_NAME = [name for name in RESULTS if issubclass(getattr(results, name, object), Mapping)]
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_results_by_name_are_one_kind_of_mapping(name):
+    found = made(name)
+    assert isinstance(found, results_by_name.ResultsByName)
+    assert list(found.values()) == [found[key] for key in found]
+    assert found.get("nothing") is None
+    with pytest.raises(KeyError):
+        found["nothing"]
+    assert pickle.loads(pickle.dumps(found)).keys() == found.keys()
+    assert repr(replace(found, _found={})).startswith(f"<{name}: ")
+    assert replace(found, _found={}).explain().startswith("no ")
+    assert replace(found, _found={}).to_pandas().empty
+
+
+@pytest.mark.parametrize("name", BY_NAME)
+def test_html_of_many_results_has_a_limit(name):
+    found = made(name)
+    one = next(iter(found.values()))
+    if hasattr(one, "name"):
+        many = replace(found, _found={f"m{k}": one._replace(name=f"m{k}") for k in range(150)})
+    else:
+        many = replace(found, _found={f"m{k}": one for k in range(150)})
+    shown = many._repr_html_()
+    assert shown.count("<tr>") == 1 + results_by_name.MOST_SHOWN_ROWS
+    assert re.search(r"<p>the first 100 of [\d,]+ rows; to_pandas\(\) returns all</p>$", shown)
+    assert "the first" not in found._repr_html_()
+    assert "\n" not in repr(many)
+    assert len(repr(many)) < 120
+    assert len(many.to_pandas()) >= 150
+
+
+def test_names_of_groups_and_classes_are_isolated_in_tables():
+    rng = np.random.default_rng(0)
+    y, a, b = (rng.choice(["<i>", "u"], 200) for _ in range(3))
+    site = rng.choice(["<b>", "v"], 200)
+    compared = uncertainty.compare(y, a, b, ["recall", "mcc"], **FEW)
+    assert "<th>recall, <bdi>&lt;i&gt;</bdi></th>" in compared._repr_html_()
+    assert "recall, <i>" in compared["recall"]._rows()[0]
+    groups = uncertainty.compare_groups(y, a, site, ["recall", "accuracy"], **QUIET)
+    assert "<th>recall, <bdi>&lt;i&gt;</bdi></th><td><bdi>" in groups._repr_html_()
+    assert "<bdi>&lt;b&gt;</bdi>" in groups._repr_html_()
 
 
 def test_what_has_no_matrix_says_so():
@@ -381,3 +431,31 @@ def test_counts_of_prediction_sets_are_tables():
         [3, 0.75, 1, 0],
         [4, 1, np.inf, 1],
     ]
+
+
+def test_tick_labels_without_a_metric_are_the_names_alone():
+    pytest.importorskip("matplotlib").use("agg")
+    found = uncertainty.auc_covariance(Y > 0, {"new": S + 0.3 * Y, "old": S}).interval()
+    assert [text.get_text() for text in found.plot().get_yticklabels()] == ["new", "old"]
+    named = uncertainty.interval(Y, A, "recall", method="wilson").plot()
+    assert [text.get_text() for text in named.get_yticklabels()] == ["recall [0]", "recall [1]", "recall [2]"]
+
+
+def test_doubts_about_the_order_of_samples_are_issued_once():
+    a, b = (pd.Series(one, index=np.arange(300) + k) for one, k in ((Y, 1000), (A, 1290)))
+    X_of = pd.DataFrame(X)
+    for call in (
+        lambda: uncertainty.compare_many(a, {"x": b, "y": b + 0, "z": b * 1}, "accuracy", n_resamples=20),
+        lambda: cmfast.geometric_confusion_matrix(X_of, a, b),
+        lambda: cmfast.geometric_confusion_matrix(X_of, "c" + a.astype(str), "c" + b.astype(str)),
+    ):
+        with pytest.warns(cmfast.DiagnosticWarning) as caught:
+            call()
+        assert sum("by position" in str(one.message) for one in caught) == 1, call
+
+
+@pytest.mark.parametrize("pair", [((0,), pd.Series([5.0, 6.0], index=["o", "y"])), (0, [5.0, 6.0])])
+def test_positions_of_axes_of_a_table_name_the_column(pair):
+    table = pd.DataFrame({"age": ["o", "y"], "n": [1.0, 2.0]})
+    with pytest.raises(TypeError, match=r"ipf_cells: margins.* name the column, as in \('age', totals\)$"):
+        cmfast.ipf_cells("n", table, [pair])

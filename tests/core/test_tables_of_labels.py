@@ -351,3 +351,88 @@ def test_labels_clusters_and_scores_with_gaps_are_one_message():
         uncertainty.interval(table, "roc_auc", y_true="ill", y_score="s", clusters="site")
     with pytest.raises(ValueError, match=r"clusters must be .* got .*'s' .*and 1 in column 'site' \(first: row 59\); "):
         uncertainty.interval(table.assign(ill=SCORED["ill"]), "roc_auc", y_true="ill", y_score="s", clusters="site")
+
+
+KIND_RNG = np.random.default_rng(2)
+KIND = KIND_RNG.choice(["cat", "cow", "dog"], 90)
+RAW = np.exp(KIND_RNG.normal(size=(2, 90, 3)) + 1.5 * (KIND[:, np.newaxis] == ["cat", "cow", "dog"]))
+PROBABILITIES = RAW / RAW.sum(-1, keepdims=True)
+OF_CLASSES = {f"p_{name}": PROBABILITIES[0, :, k].tolist() for k, name in enumerate(["cat", "cow", "dog"])}
+OF_CLASSES |= {f"q{k}": PROBABILITIES[1, :, k].tolist() for k in range(3)}
+OF_CLASSES |= {"kind": KIND.tolist(), "site": KIND_RNG.choice(["x", "y"], 90).tolist(), "w": [1.0, 2.0, 3.0] * 30}
+BY_LABEL, BY_ORDER = ["p_dog", "p_cat", "p_cow"], ["q0", "q1", "q2"]
+AVERAGES = ["roc_auc_ovr", "roc_auc_ovr_weighted", "roc_auc_ovo", "roc_auc_ovo_weighted"]
+
+
+@pytest.mark.parametrize("library", [name for name in TABLES if name != "stream"])
+@pytest.mark.parametrize("name", AVERAGES)
+def test_columns_of_scores_are_those_of_classes(library, name):
+    table = MAKE[library](OF_CLASSES)
+    P, Q = PROBABILITIES
+    want = uncertainty.interval(KIND, P, name)
+    for found in (
+        uncertainty.interval(table, name, y_true="kind", y_score=BY_LABEL),
+        uncertainty.interval(table, "kind", BY_LABEL, name),
+        uncertainty.interval(table, [name], y_true="kind", y_score=BY_LABEL)[name],
+    ):
+        assert (found.estimate, found.low, found.high) == (want.estimate, want.low, want.high)
+    weighted = uncertainty.interval(KIND, P, name, sample_weight=OF_CLASSES["w"])
+    found = uncertainty.interval(table, name, y_true="kind", y_score=BY_LABEL, sample_weight="w")
+    assert found.low == weighted.low != want.low
+    want = uncertainty.compare(KIND, P, Q, name)
+    found = uncertainty.compare(table, name, y_true="kind", y_a=BY_LABEL, y_b=BY_ORDER)
+    assert (found.first, found.second, found.p_value) == (want.first, want.second, want.p_value)
+    groups = {"y_true": "kind", "y_score": BY_LABEL, "groups": "site"}
+    want = uncertainty.compare_groups(KIND, P, OF_CLASSES["site"], name, on_failure="ignore")
+    found = uncertainty.compare_groups(table, name, **groups, on_failure="ignore")
+    np.testing.assert_array_equal(found.estimate, want.estimate)
+    want = uncertainty.auc_covariance(KIND, {"new": P, "old": Q}, name=name)
+    found = uncertainty.auc_covariance(table, y_true="kind", y_score={"new": BY_LABEL, "old": BY_ORDER}, name=name)
+    np.testing.assert_array_equal(found.covariance, want.covariance)
+    assert found.to_pandas()["model"].tolist() == ["new", "old"]
+
+
+@pytest.mark.parametrize(
+    "columns", [["cat", "cow", "dog"], ["catcat", "catcow", "catdog"], ["p(cat)", "p(cow)", "p(dog)"]]
+)
+@pytest.mark.parametrize("library", ["pandas", "polars", "arrow"])
+def test_scores_in_a_table_are_matched_to_labels_by_name(columns, library):
+    P = PROBABILITIES[0]
+    want = uncertainty.interval(KIND, P, "roc_auc_ovr").estimate
+    turned = MAKE[library]({columns[k]: P[:, k].tolist() for k in (2, 0, 1)})
+    assert uncertainty.interval(KIND, turned, "roc_auc_ovr").estimate == want
+    others = MAKE[library]({f"model {k}": P[:, k].tolist() for k in (2, 0, 1)})
+    assert uncertainty.interval(KIND, others, "roc_auc_ovr").estimate != want
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"y_score": ["p_cat", "p_cow", "p_dg"]}, r"y_score\[2\] must be one of the columns .* did you mean 'p_dog'"),
+        ({"y_score": ["p_cat", "p_cow"]}, "y_true must be of 2 classes, one for each column of scores"),
+        (
+            {},
+            r"y_score must be the name of a column, got nothing; name it, as in uncertainty.interval\(table, ",
+        ),
+        ({"y_score": []}, r"y_score must be the name of a column, got list \[\]"),
+        ({"y_score": {"cat": "p_cat"}}, "y_score must be the name of a column, got dict"),
+    ],
+    ids=range(5),
+)
+def test_mistakes_with_columns_of_scores_are_one_sentence(options, text):
+    with pytest.raises((TypeError, ValueError), match=text):
+        uncertainty.interval(pd.DataFrame(OF_CLASSES), "roc_auc_ovr", y_true="kind", **options)
+
+
+def test_several_columns_of_scores_of_two_classes_name_the_area_that_takes_them():
+    table = pd.DataFrame(OF_CLASSES).assign(ill=KIND == "cat")
+    with pytest.raises(ValueError, match=r"y_score must be of shape \(90,\), .*roc_auc_ovr"):
+        uncertainty.interval(table, "roc_auc", y_true="ill", y_score=BY_LABEL)
+    with pytest.raises(AttributeError, match=r'uncertainty.interval\(y_true, y_score, "roc_auc_ovr"\) computes it'):
+        _ = metrics.roc_auc_ovr
+
+
+def test_gaps_in_columns_of_scores_are_named():
+    gaps = pd.DataFrame(OF_CLASSES).assign(p_cow=lambda table: table["p_cow"].where(table.index != 4))
+    with pytest.warns(cmfast.FailureWarning, match=r"1 in column 'p_cow' \(first: row 4\); table.dropna"):
+        uncertainty.interval(gaps, "roc_auc_ovr", y_true="kind", y_score=BY_LABEL)

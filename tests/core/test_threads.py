@@ -331,7 +331,6 @@ def test_every_class_that_can_be_updated_is_tried_here_and_has_a_lock():
     found = {name.rpartition(".")[2] for name, methods in changing.items() if methods}
     assert {name for name in found if not name.endswith("Display")} == CLASSES | concrete | {"MetricCollection"}
     named = {one.__name__ for one in classes.values() if hasattr(one, "update") or hasattr(one, "__iadd__")}
-    named -= {name for name in named if name.endswith("ComparisonsByMetric")}  # dicts, as safe as Python's
     assert named == CLASSES | {one.__name__ for one in torch_metrics()}
     assert {kind.partition(",")[0] for kind in UPDATED} == CLASSES
 

@@ -212,7 +212,8 @@ def test_newcombe_takes_the_effective_sizes_of_weights():
     tensors = uncertainty.interval(torch.from_numpy(y), torch.from_numpy(scores), "roc_auc", method="newcombe")
     assert isinstance(tensors.low, torch.Tensor)
     assert_same_bits(tensors.low.numpy(), np.asarray(plain.low))
-    assert np.isnan(uncertainty.interval([1, 1, 0], [1, 3, 2], "roc_auc", method="newcombe").low)
+    lonely = uncertainty.interval([1, 1, 0], [1, 3, 2], "roc_auc", method="newcombe", on_failure="ignore")
+    assert np.isnan(lonely.low)
 
 
 # positive samples, negative samples, standard deviation of the positive ones, area
@@ -290,14 +291,65 @@ def test_several_areas():
     assert later.compute()["roc_auc"] == named["roc_auc"]
 
 
-def test_undefined_areas_are_nan_without_a_warning():
-    for y in ([1, 1, 1], [0, 0, 0]):
-        found = uncertainty.auc_covariance(y, [[0.5, 0.25, 0.75]])
-        assert np.isnan([*found.auc, *found.covariance[0], *found.standard_error]).all()
-        assert np.isnan(uncertainty.interval(y, [0.5, 0.25, 0.75], "roc_auc").low)
-    found = uncertainty.auc_covariance([1, 0, 0], [[0.5, 0.25, 0.75]])
-    assert found.auc == 0.5
-    assert np.isnan(found.covariance).all()
+AREAS_OF = {
+    "interval": lambda y, s, **o: uncertainty.interval(y, s, "roc_auc", **o),
+    "covariance": lambda y, s, **o: uncertainty.auc_covariance(y, np.expand_dims(s, -2), **o),
+    "comparison": lambda y, s, **o: uncertainty.compare(y, s, np.square(s), "roc_auc", **o),
+    "clusters": lambda y, s, **o: uncertainty.interval(
+        y, s, "roc_auc", clusters=np.broadcast_to(np.arange(np.shape(s)[-1]), np.shape(s)), **o
+    ),
+    "precision": lambda y, s, **o: uncertainty.interval(y, s, "average_precision", **o),
+}
+
+
+@pytest.mark.parametrize("kind", AREAS_OF)
+def test_undefined_areas_are_nan_and_the_cause_is_named(kind):
+    call, scores = AREAS_OF[kind], np.linspace(0.1, 0.9, 14)[[3, 1, 2, 0, *range(4, 14)]]
+    none, one = np.zeros(14, int), np.arange(14) == 2
+    with pytest.warns(
+        cmfast.DiagnosticWarning, match="areas are NaN: y_true has no positive sample, and they need a sam"
+    ):
+        found = call(none, scores)
+    assert np.isnan(found[1 if kind == "comparison" else 0]).all()
+    if kind != "clusters":  # whose covariance needs two clusters, not two samples of a class
+        said = (
+            "standard errors and intervals are NaN: y_true has one positive sample, and they need two samples of each"
+        )
+        with pytest.warns(cmfast.DiagnosticWarning, match=said):
+            found = call(one, scores)
+        assert np.isfinite(found[1 if kind == "comparison" else 0]).all()
+        if kind != "precision":
+            with pytest.warns(cmfast.DiagnosticWarning, match="y_true has one negative sample, and they need two"):
+                call(~one, scores)
+    said = "areas are NaN: sample_weight is 0 for all samples, and they need"
+    with pytest.warns(cmfast.DiagnosticWarning, match=said):
+        call(np.arange(14) % 2, scores, sample_weight=np.zeros(14))
+    with pytest.warns(cmfast.DiagnosticWarning, match="NaN: y_true has no positive sample with a weight above 0, and"):
+        call(np.arange(14) % 2, scores, sample_weight=(np.arange(14) % 2 == 0) * 1.0)
+    batch = np.stack([np.arange(14) % 2, none, none])
+    with pytest.warns(
+        cmfast.DiagnosticWarning, match="areas are NaN in 2 of 3 problems: y_true has no positive sample"
+    ):
+        call(batch, np.stack([scores] * 3))
+    if kind not in ("comparison", "clusters"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            call(none, scores, on_failure="ignore")
+
+
+def test_areas_over_classes_name_a_class_without_samples():
+    scores = np.random.default_rng(0).normal(size=(30, 3))
+    weight = np.where(np.arange(30) % 3 == 1, 0.0, 1.0)
+    with pytest.warns(
+        cmfast.DiagnosticWarning, match="NaN: a class has no sample with a weight above 0, and they need a"
+    ):
+        found = uncertainty.interval(np.arange(30) % 3, scores, "roc_auc_ovr", sample_weight=weight)
+    assert np.isnan(found.estimate)
+    with pytest.warns(cmfast.DiagnosticWarning) as caught:
+        found = uncertainty.interval(np.minimum(np.arange(30), 2), scores, "roc_auc_ovo")
+    assert any("are NaN: a class has one sample, and they need two" in str(each.message) for each in caught)
+    assert np.isnan(found.low)
+    assert np.isfinite(found.estimate)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Clusters and strata of one classifier: against the sandwich, against draws of NumPy, and against what they become."""
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -234,3 +236,25 @@ def test_one_cluster_of_scores_is_warned_of():
         with pytest.warns(cmfast.DiagnosticWarning, match="clusters has one cluster, so nothing varies") as caught:
             call()
         assert not any("overconfident" in str(one.message) for one in caught)
+
+
+@pytest.mark.parametrize("method", ["bca", "normal"])
+def test_strata_of_one_sample_are_warned_of(method):
+    y, said = np.arange(12) % 3, (np.arange(12) // 2) % 3
+    text = r"strata has one sample in 12 of 12 strata, so nothing varies: .* undefined or too small; join these strata"
+    with pytest.warns(cmfast.DiagnosticWarning, match=rf"^uncertainty.interval: {text} with others$"):
+        found = uncertainty.interval(y, said, "accuracy", strata=np.arange(12), method=method, n_resamples=50)
+    assert not found.high > found.low
+    strata = np.repeat([0, 1, 2], [1, 1, 10])
+    text = "strata has one sample in 2 of 3 strata, so nothing varies there: "
+    with pytest.warns(cmfast.DiagnosticWarning, match=text):
+        uncertainty.interval(y, said, "accuracy", strata=strata, method=method, n_resamples=50)
+    M = np.zeros((2, 3, 2, 2), int) + 4
+    M[1, 0] = [[1, 0], [0, 0]]
+    with pytest.warns(cmfast.DiagnosticWarning, match="one sample in 1 of 3 strata"):
+        uncertainty.standard_error(M, "accuracy", strata=[0, 1, 2])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        uncertainty.standard_error(M[:1], "accuracy", strata=[0, 1, 2])
+        uncertainty.interval(M, "accuracy", strata=[0, 1, 2], on_failure="ignore", n_resamples=50)
+        uncertainty.standard_error(np.zeros((0, 3, 2, 2), int), "accuracy", strata=[0, 1, 2])

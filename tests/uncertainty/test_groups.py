@@ -604,3 +604,14 @@ def test_one_group_has_no_other_to_differ_from():
         ValueError, match=r"^uncertainty.compare_groups: groups must be of at least two groups, got none"
     ):
         uncertainty.compare_groups([], [], [], "accuracy")
+
+
+def test_a_bad_group_of_a_stack_is_named_in_words():
+    M = np.full((2, 3, 2, 2), 9)
+    M[1, 2, 0, 1] = -4
+    said = r"^uncertainty.compare_groups: 1 of 6 groups left out \(first: group 2 of batch element 1\): 1 INVALID; "
+    with pytest.warns(cmfast.FailureWarning, match=said + r"negative value at M\[1, 2\]\[0, 1\]$"):
+        uncertainty.compare_groups(M, "accuracy")
+    said = r"1 of 3 groups left out \(first: group 2\): 1 INVALID; negative value at M\[2\]\[0, 1\]$"
+    with pytest.warns(cmfast.FailureWarning, match=said):
+        uncertainty.compare_groups(M[1], "mcc", n_resamples=20)

@@ -310,6 +310,18 @@ def test_undefined_and_bad_groups_are_left_out():
     assert wide.pair_p_value[0] == 1.0
 
 
+@pytest.mark.parametrize("name", ["roc_auc", "average_precision"])
+def test_areas_and_all_samples_are_compared_by_the_method_that_is_named(name):
+    y, s, group = draw()
+    found = compare(y, s, group, name, reference="overall")
+    assert found.method == "delta"
+    want = compare(y, s, group, name, reference="overall", method="delta")
+    np.testing.assert_array_equal(found.pair_low, want.pair_low)
+    np.testing.assert_array_equal(found.low, compare(y, s, group, name, method="delta").low)
+    with pytest.warns(cmfast.DiagnosticWarning, match="only more samples help"):  # newcombe is not offered
+        uncertainty.compare_groups([1, 1, 0, 0] * 2, [4, 3, 2, 1] * 2, [0] * 4 + [1] * 4, name, reference="overall")
+
+
 def test_small_groups_are_warned_of():
     y, s, group = draw(n=36)
     with pytest.warns(cmfast.DiagnosticWarning, match='groups a class has too few samples.*; use method="newcombe"'):
@@ -364,6 +376,14 @@ REFUSED = {
     "a metric of counts": (lambda: compare(Y, S, G, "f1"), "float64; .*; for scores give the name of an area, names="),
     "few groups": (lambda: compare(Y, S, G[:9], "roc_auc"), r"groups must be of shape \(60,\)"),
     "batch": (lambda: compare([Y], [S], [G], "roc_auc"), r"y_true must be of shape \(n,\)"),
+    "all samples by newcombe": (
+        lambda: compare(Y, S, G, "roc_auc", reference="overall", method="newcombe"),
+        "method must be delta or bootstrap with areas and reference='overall', .*, got newcombe",
+    ),
+    "all samples by logit": (
+        lambda: compare(Y, S, G, "average_precision", reference="overall", method="logit"),
+        "method must be delta or bootstrap with areas and reference='overall', .*, got logit",
+    ),
     "reference": (lambda: compare(Y, S, G, "roc_auc", reference="x"), "reference must be one of the groups"),
 }
 

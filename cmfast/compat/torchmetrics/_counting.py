@@ -52,15 +52,35 @@ SCORES = frozenset((torch.float32, torch.float64))
 MOST_NUMPY_SCORES = 1 << 20
 
 
-def count(target: Tensor, preds: Tensor, n_classes: int, keep: Tensor | None, groups: Tensor | None = None) -> Tensor:
-    """Return the confusion matrix of two tensors of classes, of the samples in `keep`; with groups, one per group."""
+def count(
+    target: Tensor,
+    preds: Tensor,
+    n_classes: int,
+    keep: Tensor | None,
+    groups: Tensor | None = None,
+    given: Tensor | None = None,
+) -> Tensor:
+    """Return the confusion matrix of two tensors of classes, of the samples in `keep`; with groups, one per group.
+
+    `given` is a mask with the shape of the target that the user gave: False for ignored samples. Errors name the
+    position of a label among all samples, also if `target` and `preds` come without the ignored ones.
+    """
     n_groups = None if groups is None else int(groups.max()) + 1 if groups.numel() else 0
     arrays = [target, preds] if groups is None else [target, preds, groups.expand(target.shape)]
     arrays = [array.reshape(-1) if keep is None else array[keep] for array in arrays]
     labels = [array.to(torch.int64) for array in arrays]
-    found: Tensor = counting.confusion_matrix(
-        labels[0], labels[1], n_classes=n_classes, groups=None if groups is None else labels[2], n_groups=n_groups
-    )
+    options: dict[str, Any] = {"groups": None if groups is None else labels[2], "n_groups": n_groups}
+    found: Tensor
+    try:
+        found = counting.confusion_matrix(labels[0], labels[1], n_classes=n_classes, **options)
+        return found
+    except ValueError:
+        if given is None or int(given.sum()) != len(labels[0]):
+            raise
+    full = [torch.zeros(given.shape, dtype=torch.int64, device=given.device) for _ in range(2)]
+    for whole, some in zip(full, labels[:2], strict=True):
+        whole[given] = some
+    found = counting.confusion_matrix(full[0].reshape(-1), full[1].reshape(-1), n_classes=n_classes)  # raises
     return found
 
 
@@ -132,6 +152,11 @@ def count_plain(
     if ignored is not None and counts.sum() < truth.size and (guess.min() < 0 or guess.max() >= n_classes):
         return None
     return counts
+
+
+def mask_ignored(target: Tensor, ignored: int | None) -> Tensor | None:
+    """Return a mask of the samples that are not ignored; None if none can be."""
+    return None if ignored is None else target != ignored
 
 
 def number_samples(target: Tensor) -> Tensor:
@@ -313,10 +338,10 @@ class BinaryCounts:
     def _counts(self: Any, preds: Tensor, target: Tensor, *, each: bool) -> Tensor:
         """Return the matrix of all samples, or of each sample."""
         ignored = self.ignore_index
+        given = mask_ignored(target, ignored)
         preds, target = _binary_stat_scores_format(preds, target, self.threshold, ignored)
-        return count(
-            target, preds, 2, None if ignored is None else target >= 0, number_samples(target) if each else None
-        )
+        keep = None if ignored is None else target >= 0
+        return count(target, preds, 2, keep, number_samples(target) if each else None, given)
 
     def _count_plain(self: Any, preds: Tensor, target: Tensor) -> np.ndarray | None:
         """Return the matrix of plain CPU tensors; None if they need the general path."""
@@ -343,12 +368,13 @@ class Multiclass:
     def _counts(self: Any, preds: Tensor, target: Tensor, *, each: bool) -> Tensor:
         """Return the matrix of all samples, or of each sample."""
         ignored = self.ignore_index
+        given = mask_ignored(target, ignored)
         preds, target = _multiclass_stat_scores_format(preds, target, self.top_k)
         if self.top_k != 1:  # top-k: the truth if it is among the k best, else the best
             first = preds.topk(self.top_k, dim=1).indices
             preds = torch.where((first == target.unsqueeze(1)).any(1), target, first[:, 0])
         keep = None if ignored is None else target != ignored
-        return count(target, preds, self.num_classes, keep, number_samples(target) if each else None)
+        return count(target, preds, self.num_classes, keep, number_samples(target) if each else None, given)
 
     def _count_plain(self: Any, preds: Tensor, target: Tensor) -> np.ndarray | None:
         """Return the matrix of plain CPU tensors; None if they need the general path."""
@@ -377,11 +403,12 @@ class Multilabel:
     def _counts(self: Any, preds: Tensor, target: Tensor, *, each: bool) -> Tensor:
         """Return the tables of all samples, or of each sample."""
         ignored, labels = self.ignore_index, self.num_labels
+        given = mask_ignored(target, ignored)
         preds, target = _multilabel_stat_scores_format(preds, target, labels, self.threshold, ignored)
         groups = torch.arange(labels, device=target.device).reshape(1, -1, 1)
         if each:
             groups = groups + labels * number_samples(target)
-        found = count(target, preds, 2, None if ignored is None else target >= 0, groups)
+        found = count(target, preds, 2, None if ignored is None else target >= 0, groups, given)
         return found.reshape(-1, labels, 2, 2) if each else found
 
     def _count_plain(self: Any, preds: Tensor, target: Tensor) -> np.ndarray | None:
@@ -405,8 +432,9 @@ class BinaryMatrix(BinaryCounts):
 
     def _counts(self: Any, preds: Tensor, target: Tensor, *, each: bool) -> Tensor:
         """Return the matrix of all samples."""
+        given = mask_ignored(target, self.ignore_index)
         preds, target = _binary_confusion_matrix_format(preds, target, self.threshold, self.ignore_index)
-        return count(target, preds, 2, None)
+        return count(target, preds, 2, None, given=given)
 
 
 class MulticlassMatrix(Multiclass):
@@ -418,8 +446,9 @@ class MulticlassMatrix(Multiclass):
 
     def _counts(self: Any, preds: Tensor, target: Tensor, *, each: bool) -> Tensor:
         """Return the matrix of all samples."""
+        given = mask_ignored(target, self.ignore_index)
         preds, target = _multiclass_confusion_matrix_format(preds, target, self.ignore_index)
-        return count(target, preds, self.num_classes, None)
+        return count(target, preds, self.num_classes, None, given=given)
 
 
 class MultilabelMatrix(Multilabel):
