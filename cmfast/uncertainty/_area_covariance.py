@@ -14,7 +14,8 @@ from cmfast._core.lazy import accept_dask_arrays
 from cmfast._core.usual_options import explain_options
 from cmfast.metrics._thresholds import adopt_scores
 from cmfast.uncertainty import _area_influences
-from cmfast.uncertainty._areas import AREA, AVERAGES, ELSEWHERE, SCORES, AucCovariance, compute_areas
+from cmfast.uncertainty._areas import AREA, AVERAGES, ELSEWHERE, SCORES, SIZES, AucCovariance, compute_areas
+from cmfast.uncertainty._newcombe import count_class_sizes
 
 R = TypeVar("R")
 MODEL = "model"  # the axis of models
@@ -214,7 +215,7 @@ def auc_covariance(
         models = tuple(y_score)
         y_score = _stack_models(y_score, name in AVERAGES)
     if name == AREA and max_fpr is None and (clusters is None or clusters is False):
-        return _compute_by_delong(
+        found = _compute_by_delong(
             y_true,
             y_score,
             sample_weight=sample_weight,
@@ -223,6 +224,7 @@ def auc_covariance(
             num_threads=num_threads,
             models=models,
         )
+        return AucCovariance(*found) if lazy.are_lazy(y_true, y_score, sample_weight) else found
     options = {
         "sample_weight": sample_weight,
         "clusters": clusters,
@@ -233,8 +235,8 @@ def auc_covariance(
         "models": models,
     }
     if lazy.are_lazy(y_true, y_score, sample_weight, clusters):
-        found: AucCovariance[Any] = lazy.dask().call_delayed(_compute_by_influences, y_true, y_score, name, **options)
-        return found
+        later: AucCovariance[Any] = lazy.dask().call_delayed(_compute_by_influences, y_true, y_score, name, **options)
+        return later
     return _compute_by_influences(y_true, y_score, name, **options)
 
 
@@ -251,7 +253,10 @@ def _compute_by_delong(
 ) -> AucCovariance[Any]:
     """Return areas of two classes, by the kernel."""
     arrays = adopt_scores(y_true, y_score, sample_weight, pos_label, on_failure, models=True)
-    return AucCovariance(*compute_areas(arrays, on_failure, validate.num_threads(num_threads), models=models))
+    found = AucCovariance(*compute_areas(arrays, on_failure, validate.num_threads(num_threads), models=models))
+    y, weight = (None if x is None else np.asarray(adapter(x).to_host(x)) for x in arrays[1:])
+    assert y is not None
+    return axis_names.name_axes(found, {}, "", {SIZES: count_class_sizes(y, weight)})
 
 
 def _stack_models(scores: Mapping[Any, Any], per_class: bool) -> Any:

@@ -136,9 +136,13 @@ def test_intervals():
         for part, other in zip(one, found.interval(confidence_level=0.9), strict=True):
             assert_same_bits(part, other[k])
         auc, error = found.auc[k], found.standard_error[k]
+        ends = find_newcombe_ends(auc, error**2, (y == 1).sum(), (y == 0).sum(), 0.9)
+        np.testing.assert_allclose([one.low, one.high], ends, rtol=1e-9)
+        logit = uncertainty.interval(y, row, "roc_auc", confidence_level=0.9, method="logit")
+        assert_same_bits(logit.low, found.interval(confidence_level=0.9, method="logit").low[k])
         reach = NormalDist().inv_cdf(0.95) * error / (auc * (1 - auc))
         ends = 1 / (1 + (1 - auc) / auc * np.exp([reach, -reach]))
-        np.testing.assert_allclose([one.low, one.high], ends, rtol=1e-13)
+        np.testing.assert_allclose([logit.low, logit.high], ends, rtol=1e-13)
         normal = uncertainty.interval(y, row, "roc_auc", method="normal")
         np.testing.assert_allclose([normal.low, normal.high], auc + LEVEL * error * np.array([-1, 1]), rtol=1e-13)
     text = uncertainty.interval(np.where(y, "ill", "well"), scores[0], "roc_auc", pos_label="ill")
@@ -157,9 +161,14 @@ def test_intervals_without_width_warn(y, scores):
         with pytest.warns(cmfast.DiagnosticWarning, match=r"^uncertainty\.interval: a standard error is 0"):
             found = uncertainty.interval(y, scores, "roc_auc", method=method)
         assert found.low == found.estimate == found.high
-    with pytest.warns(cmfast.DiagnosticWarning, match=r"^AucCovariance\.interval: a standard error is 0"):
-        uncertainty.auc_covariance(y, [scores]).interval()
-    uncertainty.interval(y, scores, "roc_auc", on_failure="ignore")
+    with pytest.warns(cmfast.DiagnosticWarning, match=r"^AucCovariance\.interval: a standard error is 0.*newcombe"):
+        uncertainty.auc_covariance(y, [scores]).interval(method="logit")
+    uncertainty.interval(y, scores, "roc_auc", method="logit", on_failure="ignore")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = uncertainty.interval(y, scores, "roc_auc")
+        assert found.high - found.low > 0.3
+        assert uncertainty.auc_covariance(y, [scores]).interval().low[0] == found.low
 
 
 def find_newcombe_ends(area, variance, m, n, level=0.95):
@@ -246,7 +255,7 @@ def test_newcombe_covers_with_small_classes_and_logit_warns_where_it_does_not(m,
         for row in k:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
-                uncertainty.interval(y, scores[row], "roc_auc")
+                uncertainty.interval(y, scores[row], "roc_auc", method="logit")
             said = ["too few are ranked wrongly, and the interval is too narrow" in str(one.message) for one in caught]
             assert said == [] if silent[row] else said == [True]
 
@@ -258,8 +267,13 @@ def test_small_classes_are_named_with_their_problem():
     texts = [str(one.message) for one in caught]
     assert texts[0].endswith('has no width and is too narrow; use method="newcombe"')
     assert "areas of 2 of 3 problems, first 0.75 with 2 samples in the smaller class: too few" in texts[1]
-    uncertainty.interval(y, scores, "roc_auc", on_failure="ignore")
-    uncertainty.interval(y, scores, "roc_auc", method="newcombe")
+    uncertainty.interval(y, scores, "roc_auc", method="normal", on_failure="ignore")
+    covariances = uncertainty.auc_covariance(y, np.array(scores)[:, np.newaxis])
+    with pytest.warns(cmfast.DiagnosticWarning) as caught:
+        covariances.interval(method="logit")
+    assert "areas of 2 of 3 problems, first 0.75 with 2 samples" in str(caught[1].message)
+    uncertainty.interval(y, scores, "roc_auc")
+    covariances.interval()
 
 
 NAMES = ["roc_auc", "average_precision"]
@@ -270,7 +284,12 @@ def test_several_areas():
     weight = np.arange(250) + 100.0
     found = uncertainty.interval(y, scores[0], NAMES, sample_weight=weight, confidence_level=0.9)
     assert list(found) == NAMES
-    assert (found.method, found.confidence_level, found.n_resamples) == ("logit", 0.9, 0)
+    assert (found.method, found.confidence_level, found.n_resamples) == ("newcombe and logit", 0.9, 0)
+    assert found["roc_auc"].explain().endswith(" by newcombe")
+    assert found["average_precision"].explain().endswith(" by logit")
+    assert uncertainty.interval(y, scores[0], NAMES, method="normal").method == "normal"
+    assert uncertainty.interval(y, scores[0], ["roc_auc"]).method == "newcombe"
+    assert uncertainty.interval(y, scores[0], NAMES, clusters=np.arange(250) // 2).method == "logit"
     pair = uncertainty.compare(y, scores[0], scores[1], NAMES, sample_weight=weight)
     for name in NAMES:
         one = uncertainty.interval(y, scores[0], name, sample_weight=weight, confidence_level=0.9)
@@ -365,8 +384,8 @@ REFUSED = {
         "method must be logit or normal with 'average_precision', got newcombe",
     ),
     "newcombe of covariances": (
-        lambda: uncertainty.auc_covariance(Y, [S]).interval(method="newcombe"),
-        "method must be logit or normal, as the sizes of the classes are not kept",
+        lambda: uncertainty.auc_covariance(Y, [S], name="average_precision").interval(method="newcombe"),
+        'method must be logit or normal unless for "roc_auc" of two classes, without clusters, max_fpr and Dask arrays',
     ),
     "bootstrap": (
         lambda: uncertainty.interval(Y, S, "roc_auc", method="bca"),
@@ -383,6 +402,19 @@ REFUSED = {
         r"of shape \(K, 4\), a row for each model, got shape \(4, 2\); transpose it",
     ),
     "weights": (lambda: uncertainty.interval(Y, Y, "mcc", sample_weight=np.ones(4)), r"got ndarray of shape \(4,\)$"),
+    "table without columns": (
+        lambda: uncertainty.compare(pd.DataFrame({"y": Y, "a": S, "b": S}), "roc_auc"),
+        r"^uncertainty\.compare: y_true must be the name of a column, got nothing; name the columns, as in "
+        r"uncertainty\.compare\(table, 'roc_auc', y_true=\.\.\., y_a=\.\.\., y_b=\.\.\.\)",
+    ),
+    "list of a table without columns": (
+        lambda: uncertainty.interval(pd.DataFrame({"y": Y, "a": S}), ["roc_auc"]),
+        r"as in uncertainty\.interval\(table, 'roc_auc', y_true=\.\.\., y_score=\.\.\.\)",
+    ),
+    "table without one column": (
+        lambda: uncertainty.compare(pd.DataFrame({"y": Y, "a": S}), "roc_auc", y_true="y", y_a="a"),
+        "y_b must be the name of a column, got nothing",
+    ),
     "other shape": (
         lambda: uncertainty.auc_covariance(Y[:3], [S]),
         r"y_true: \(3,\), y_score without its models: \(4,\)",
@@ -393,7 +425,7 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_refused(name):
     call, said = REFUSED[name]
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises((TypeError, ValueError), match=said):
         call()
 
 
