@@ -10,6 +10,7 @@ All of it takes twenty minutes of one core.
 
 import argparse
 import json
+from functools import cache
 from itertools import combinations
 from pathlib import Path
 from statistics import NormalDist
@@ -27,6 +28,7 @@ INDICATORS = "indicators"  # the same, of metrics of several labels
 STUDIES, RESAMPLES = 2_000, 2_000
 AREA_STUDIES, AREA_RESAMPLES = 400, 400  # of indicators, too
 MOST_FALSE = 0.2  # false positive rate up to which partial areas are taken
+SEVERAL = ("f1_macro", "f1_samples", "subset_accuracy")  # metrics of several labels
 POPULATION = 400_000  # samples of a group whose metrics of several labels count as true
 FALSE_LABELS = 0.1  # share of absent labels that is predicted, relative to frequent labels
 UNIT_STUDIES = 500  # with clusters or weights, which are compared one by one
@@ -131,7 +133,7 @@ SETTINGS[INDICATORS] = [
         (50, (0.2, 0.3), "5 %", ".2, .3"),
         (300, (0.2, 0.3), "5 %", ".2, .3"),
     )
-    for metric in ("f1_macro", "f1_samples", "subset_accuracy")
+    for metric in SEVERAL
 ]
 OF_PAIRS = (AREAS, PARTIAL, AREAS_TO_ALL, INDICATORS)  # tables of the pair that is covered least
 METHODS = {
@@ -312,7 +314,9 @@ def count_covered_of_partial_areas(
     return count_covered_of_areas(setting, methods, seed, max_fpr=MOST_FALSE)
 
 
-def count_covered_of_all_areas(setting: Setting, methods: tuple[str, ...], seed: list[int]) -> dict[str, dict[str, int]]:
+def count_covered_of_all_areas(
+    setting: Setting, methods: tuple[str, ...], seed: list[int]
+) -> dict[str, dict[str, int]]:
     """Return the same of the differences of groups to all samples."""
     return count_covered_of_areas(setting, methods, seed, reference="overall")
 
@@ -325,28 +329,40 @@ def draw_indicators(missed: float, share: float, n: int, rng: np.random.Generato
     return y.astype(np.int8), np.where(rng.random((n, 5)) < wrong, ~y, y).astype(np.int8)
 
 
+@cache
+def measure_indicators(sizes: tuple[int, ...], missed: tuple[float, ...], share: float) -> dict[str, dict[str, int]]:
+    """Return by metric and method how many studies hold its difference, of the pair, or group, with the fewest."""
+    rng, group = np.random.default_rng([15, *sizes]), np.repeat(np.arange(len(sizes)), sizes)
+    everyone = [draw_indicators(one, share, POPULATION, rng) for one in missed]
+    of_groups = [metrics.multilabel(*one, list(SEVERAL)) for one in everyone]
+    of_all = metrics.multilabel(*(np.concatenate(side) for side in zip(*everyone, strict=True)), list(SEVERAL))
+    first, second = np.array(list(combinations(range(len(sizes)), 2))).T
+    wanted, held = {}, {}
+    for name in SEVERAL:
+        truth = np.array([one[name] for one in of_groups])
+        wanted[name] = {PAIRS: truth[first] - truth[second], TO_ALL: truth - of_all[name]}
+        held[name] = {method: np.zeros(len(x), np.int64) for method, x in wanted[name].items()}
+    for study in range(AREA_STUDIES):
+        parts = [draw_indicators(one, share, n, rng) for one, n in zip(missed, sizes, strict=True)]
+        y, p = (np.concatenate(side) for side in zip(*parts, strict=True))
+        options: dict[str, Any] = {"n_resamples": AREA_RESAMPLES, "rng": study, "on_failure": "ignore"}
+        for method in (PAIRS, TO_ALL):
+            reference = {"reference": "overall"} if method == TO_ALL else {}
+            found = uncertainty.compare_groups(y, p, group, list(SEVERAL), multilabel=True, **options, **reference)
+            for name, one in found.items():
+                true = wanted[name][method]
+                held[name][method] += (one.pair_low <= true + 1e-12) & (true - 1e-12 <= one.pair_high)
+    return {name: {method: int(np.min(x)) for method, x in one.items()} for name, one in held.items()}
+
+
 def count_covered_of_indicators(
     setting: Setting, methods: tuple[str, ...], seed: list[int]
 ) -> dict[str, dict[str, int]]:
-    """Return how many studies hold the difference of a multilabel metric, of the pair, or group, with the fewest."""
-    rng, share = np.random.default_rng(seed), float(setting.shown[3].removesuffix(" %")) / 100.0
-    everyone = [draw_indicators(missed, share, POPULATION, rng) for missed in setting.right]
-    truth = np.array([metrics.multilabel(*one, setting.metric) for one in everyone])
-    whole = metrics.multilabel(*(np.concatenate(side) for side in zip(*everyone, strict=True)), setting.metric)
-    first, second = np.array(list(combinations(range(len(truth)), 2))).T
-    wanted = {PAIRS: truth[first] - truth[second], TO_ALL: truth - whole}
-    held = {method: np.zeros(len(wanted[method]), np.int64) for method in methods}
-    group = np.repeat(np.arange(len(truth)), setting.sizes)
-    for study in range(AREA_STUDIES):
-        parts = [draw_indicators(missed, share, n, rng) for missed, n in zip(setting.right, setting.sizes, strict=True)]
-        y, p = (np.concatenate(side) for side in zip(*parts, strict=True))
-        options: dict[str, Any] = {"n_resamples": AREA_RESAMPLES, "rng": study, "on_failure": "ignore"}
-        for method in methods:
-            reference = {"reference": "overall"} if method == TO_ALL else {}
-            found = uncertainty.compare_groups(y, p, group, setting.metric, multilabel=True, **options, **reference)
-            held[method] += (found.pair_low <= wanted[method] + 1e-12) & (wanted[method] - 1e-12 <= found.pair_high)
-    return {method: {"pairs": int(np.min(one))} for method, one in held.items()}
-
+    """Return how many studies hold the difference of a multilabel metric; all metrics have the same studies."""
+    del seed
+    share = float(setting.shown[3].removesuffix(" %")) / 100.0
+    counts = measure_indicators(setting.sizes, setting.right, share)[setting.metric]
+    return {method: {"pairs": counts[method]} for method in methods}
 
 
 def _fits(method: str, setting: Setting) -> bool:

@@ -14,7 +14,7 @@ from cmfast._core.lazy import accept_dask_arrays
 from cmfast._core.usual_options import explain_options
 from cmfast.metrics._thresholds import adopt_scores
 from cmfast.uncertainty import _area_influences
-from cmfast.uncertainty._areas import AREA, AVERAGES, ELSEWHERE, SCORES, SIZES, AucCovariance, compute_areas
+from cmfast.uncertainty._areas import AREA, AVERAGES, ELSEWHERE, SCORES, SIZES, WEIGHTED, AucCovariance, compute_areas
 from cmfast.uncertainty._newcombe import count_class_sizes
 
 R = TypeVar("R")
@@ -256,7 +256,7 @@ def _compute_by_delong(
     found = AucCovariance(*compute_areas(arrays, on_failure, validate.num_threads(num_threads), models=models))
     y, weight = (None if x is None else np.asarray(adapter(x).to_host(x)) for x in arrays[1:])
     assert y is not None
-    return axis_names.name_axes(found, {}, "", {SIZES: count_class_sizes(y, weight)})
+    return axis_names.name_axes(found, {}, "", {SIZES: count_class_sizes(y, weight), WEIGHTED: weight is not None})
 
 
 def _stack_models(scores: Mapping[Any, Any], per_class: bool) -> Any:

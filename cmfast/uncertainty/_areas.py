@@ -27,7 +27,7 @@ from cmfast._core.annotations import AreaMethod, Array, ArrayT, OnFailure
 from cmfast._core.lazy import accept_dask_arrays, are_lazy, dask
 from cmfast._core.usual_options import describe_unknown_option, describe_value
 from cmfast.metrics._thresholds import adopt_scores, explain_bad_row
-from cmfast.uncertainty._caveats import warn_of_few_wrong_ranks, warn_of_uneven_weights
+from cmfast.uncertainty._caveats import find_small_areas, warn_of_few_wrong_ranks, warn_of_uneven_weights
 from cmfast.uncertainty._from_labels import gather_named_arrays
 from cmfast.uncertainty._newcombe import compute_newcombe_ends, count_class_sizes
 from cmfast.uncertainty._results import Interval, Intervals, normal_interval
@@ -45,6 +45,8 @@ FAILED = "elements without areas"
 METHODS_OF_ERRORS = ("logit", "normal")  # intervals that follow from areas and their standard errors
 PLOTTED_LEVEL = 0.95  # of the intervals that a plot of areas shows
 SIZES = "sizes"  # what a result knows of the classes of each problem: their numbers of samples, or effective sizes
+WEIGHTED = "weighted"  # whether these are effective sizes
+BOTH = "newcombe and logit"  # method of a batch, in which some classes are small
 
 
 @result_repr.add_repr
@@ -71,8 +73,9 @@ class AucCovariance(NamedTuple, Generic[ArrayT]):
         Parameters
         ----------
         method : {"logit", "normal", "newcombe"}, optional
-            As for :func:`cmfast.uncertainty.interval` of scores, also its default: "newcombe" for "roc_auc" without
-            clusters and `max_fpr`. Results of Dask arrays do not know the sizes of classes, and have "logit".
+            As for :func:`cmfast.uncertainty.interval` of scores, also its default: for "roc_auc" without clusters and
+            `max_fpr` the one that fits the sizes of the classes. Results of Dask arrays do not know these, and have
+            "logit".
         confidence_level : float
             Nominal coverage of the intervals.
 
@@ -99,29 +102,34 @@ class AucCovariance(NamedTuple, Generic[ArrayT]):
         [0.26, 0.17]
         """
         sizes = axis_names.get_settings(self).get(SIZES)
-        chosen = method or ("logit" if sizes is None else "newcombe")
-        validate.choice("method", chosen, get_args(AreaMethod))
+        chosen = method or ("logit" if sizes is None else None)
+        if chosen is not None:
+            validate.choice("method", chosen, get_args(AreaMethod))
         if chosen == "newcombe" and sizes is None:
             wanted = 'logit or normal unless for "roc_auc" of two classes, without clusters, max_fpr and Dask arrays'
             validate.refuse("method", wanted, method)
         level = validate.confidence_level(confidence_level)
-        if not result_repr.is_lazy_result(self) and chosen != "newcombe":
+        if not result_repr.is_lazy_result(self) and chosen in METHODS_OF_ERRORS:
             cure = "" if sizes is None else f"; use {wording.option('method', 'newcombe')}"
             warn_of_no_width(self.standard_error, cure)
             if sizes is not None:
                 areas, errors = (np.asarray(adapter(x).to_host(x)) for x in (self.auc, self.standard_error))
                 warn_of_few_wrong_ranks(areas, errors, repeat_sizes(sizes, areas.shape))
         found = self._find_interval(chosen, level)
-        settings = {"method": chosen, "confidence_level": level}
+        settings = {"method": axis_names.get_settings(found).get("method", chosen), "confidence_level": level}
         metric = axis_names.get_metric(self) or (AREA if sizes is not None else "")
         return axis_names.name_axes(found, axis_names.get_axes(self), metric, settings)
 
-    def _find_interval(self, method: str, confidence_level: float) -> Interval:
-        """Return the intervals of the areas, by "newcombe" with the sizes of the classes."""
-        if method != "newcombe":
-            return compute_area_interval(self.auc, self.standard_error, method, confidence_level)
-        sizes = repeat_sizes(axis_names.get_settings(self)[SIZES], dispatch.shape_of(self.auc))
-        return _compute_newcombe_interval(self.auc, self.standard_error, sizes, confidence_level)
+    def _find_interval(self, method: str | None, confidence_level: float) -> Interval:
+        """Return the intervals of the areas; without a method those that fit the sizes of the classes."""
+        if method in METHODS_OF_ERRORS:
+            return compute_area_interval(self.auc, self.standard_error, str(method), confidence_level)
+        known = axis_names.get_settings(self)
+        sizes = repeat_sizes(known[SIZES], dispatch.shape_of(self.auc))
+        given = (self.auc, self.standard_error, sizes, confidence_level)
+        if method is None:
+            return _compute_fitting_interval(*given, weighted=known[WEIGHTED])
+        return _compute_newcombe_interval(*given)
 
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame with a row per model, by its name if it has one: its area and standard error."""
@@ -144,7 +152,7 @@ class AucCovariance(NamedTuple, Generic[ArrayT]):
         matplotlib axes
             Axes of the plot; the figure is not shown.
         """
-        method = "newcombe" if SIZES in axis_names.get_settings(self) else "logit"
+        method = None if SIZES in axis_names.get_settings(self) else "logit"
         found = self._find_interval(method, PLOTTED_LEVEL)
         ax = axis_names.name_axes(found, axis_names.get_axes(self)).plot(ax=ax)
         ax.set_xlabel(f"{axis_names.get_metric(self) or 'area under the ROC curve'}, 95 % intervals")
@@ -193,7 +201,7 @@ def warn_of_no_width(error: Any, cure: str = "") -> None:
 
 
 def choose_method(name: str, clusters: Any, max_fpr: Any) -> Literal["logit", "newcombe"]:
-    """Return the default method of an interval: "newcombe" for areas of two classes that have it, else "logit"."""
+    """Return "newcombe" for areas of two classes that have this interval, else "logit"."""
     return "newcombe" if name == AREA and max_fpr is None and (clusters is None or clusters is False) else "logit"
 
 
@@ -306,7 +314,7 @@ def accept_scores(
             with reading:
                 default = choose_method(names, clusters, max_fpr)
                 if default == "newcombe":  # an area of two classes, of samples
-                    return _name_interval(compute(*given[:-1], **options), names, default, options)
+                    return _name_interval(compute(*given[:-1], **options), names, BOTH, options)
                 options |= {"clusters": clusters, "max_fpr": max_fpr}
                 if are_lazy(*given[:-1], clusters, options.get("sample_weight")):
                     return dask().call_delayed(compute_others, *given, **options)
@@ -345,7 +353,8 @@ def _name_interval(found: Any, area: str, default: str, options: dict[str, Any])
     if not isinstance(found, Interval):
         return found
     level = validate.share("confidence_level", options.get("confidence_level", 0.95))
-    settings = {"method": options.get("method") or default, "confidence_level": level}
+    method = options.get("method") or axis_names.get_settings(found).get("method", default)
+    settings = {"method": method, "confidence_level": level}
     return axis_names.name_axes(found, {}, area, settings)
 
 
@@ -385,17 +394,19 @@ def compute_interval(
     num_threads: int | None = None,
 ) -> Interval:
     """Return the interval of the area of each row of scores."""
-    method = choose_method(AREA, None, None) if method is None else method
-    validate.choice("method", method, get_args(AreaMethod))
+    if method is not None:
+        validate.choice("method", method, get_args(AreaMethod))
     level = validate.confidence_level(confidence_level)
     arrays = adopt_scores(y_true, y_score, sample_weight, pos_label, on_failure)
     arrays[0] = adapter(arrays[0]).evaluate(lambda scores: scores[..., np.newaxis, :], arrays[0])
-    auc, _, error = compute_areas(arrays, on_failure, validate.num_threads(num_threads), method)
+    auc, _, error = compute_areas(arrays, on_failure, validate.num_threads(num_threads), method or "newcombe")
     one = adapter(auc)
     auc, error = (one.evaluate(lambda x: x[..., 0][()], x) for x in (auc, error))
     y, weight = (None if x is None else np.asarray(adapter(x).to_host(x)) for x in arrays[1:])
     assert y is not None
     sizes = count_class_sizes(y, weight)
+    if method is None:
+        return _compute_fitting_interval(auc, error, sizes, level, weighted=weight is not None)
     if method == "newcombe":
         return _compute_newcombe_interval(auc, error, sizes, level)
     if validate.on_failure(on_failure) != "ignore":
@@ -403,6 +414,36 @@ def compute_interval(
         area, spread = (np.asarray(one.to_host(x)) for x in (auc, error))
         warn_of_few_wrong_ranks(area, spread, sizes)
     return compute_area_interval(auc, error, method, level)
+
+
+def _compute_fitting_interval(
+    auc: Any, error: Any, sizes: tuple[np.ndarray, np.ndarray], confidence_level: float, *, weighted: bool
+) -> Interval:
+    """Return the interval of areas that holds well: Newcombe's for small classes, else the logit interval.
+
+    The result knows its method.
+    """
+    area, spread = (np.asarray(adapter(auc).to_host(x), np.float64) for x in (auc, error))
+    small = find_small_areas(area, np.minimum(*sizes), weighted=weighted) | (spread == 0.0)
+    if small.any() != small.all():
+        found = [
+            _compute_newcombe_interval(auc, error, sizes, confidence_level),
+            compute_area_interval(auc, error, "logit", confidence_level),
+        ]
+        share = adapter(auc).send(small.astype(np.float64), auc)
+        evaluate = adapter(auc).evaluate
+        low, high = (
+            evaluate(lambda share, x, y: x * share + y * (1.0 - share), share, *ends)
+            for ends in ((one.low for one in found), (one.high for one in found))
+        )
+        return axis_names.name_axes(found[0]._replace(low=low, high=high), {}, "", {"method": BOTH})
+    method = "newcombe" if small.any() else "logit"
+    one = (
+        _compute_newcombe_interval(auc, error, sizes, confidence_level)
+        if method == "newcombe"
+        else compute_area_interval(auc, error, method, confidence_level)
+    )
+    return axis_names.name_axes(one, {}, "", {"method": method})
 
 
 def _compute_newcombe_interval(

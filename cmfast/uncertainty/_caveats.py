@@ -34,6 +34,8 @@ FEWEST_WEIGHTED_IN_AVERAGES = 8  # the same for averages of areas over classes, 
 FEWEST_WRONG_RANKS = 1.0  # size of the smaller class times the distance of an area from 0 or 1, for coverage of 90 %
 FEWEST_IN_PAIRS = 8  # samples of a class for which differences of two areas are covered in 90 % by standard errors
 FEWEST_IN_SURE_PAIRS = 20  # the same if too few samples are ranked wrongly by a model
+FEWEST_BY_LOGITS = 8  # samples of a class from which areas have the logit interval by default
+FEWEST_WRONG_BY_LOGITS = 2.0  # the same of the size of the smaller class times the distance of an area from 0 or 1
 UNEVEN = 0.75  # effective size of a class, as a share of its samples, from which weights are as good as equal
 BIASED = 1.0  # bias of `tau` in standard errors
 AVERAGES = (Over.MEAN, Over.ADJUSTED, Over.GEOMETRIC, Over.TAU, Over.TAU_WEIGHTED, Over.MIN)
@@ -192,6 +194,16 @@ def find_few_wrong_ranks(area: np.ndarray, size: np.ndarray) -> np.ndarray:
     """
     with np.errstate(invalid="ignore"):
         return np.asarray(size * np.minimum(area, 1.0 - area) < FEWEST_WRONG_RANKS)
+
+
+def find_small_areas(area: np.ndarray, size: np.ndarray, *, weighted: bool) -> np.ndarray:
+    """Return a mask of areas that have Newcombe's interval by default, given the size of the smaller class.
+
+    docs/uncertainty.md gives the coverage of both, also by effective sizes of `weighted` samples.
+    """
+    fewest = FEWEST_WEIGHTED if weighted else FEWEST_BY_LOGITS
+    with np.errstate(invalid="ignore"):
+        return np.asarray((size < fewest) | (size * np.minimum(area, 1.0 - area) < FEWEST_WRONG_BY_LOGITS))
 
 
 def warn_of_few_wrong_ranks(area: np.ndarray, error: np.ndarray, sizes: tuple[np.ndarray, np.ndarray]) -> None:

@@ -221,9 +221,7 @@ def _draw_areas(
     return draws, together
 
 
-def draw_area(
-    name: str, codes: np.ndarray, scores: np.ndarray, weight: np.ndarray, max_fpr: float = 1.0
-) -> np.ndarray:
+def draw_area(name: str, codes: np.ndarray, scores: np.ndarray, weight: np.ndarray, max_fpr: float = 1.0) -> np.ndarray:
     """Return the area `name` under each of b weightings of samples, given weights (b, n); NaN where it is undefined."""
     with np.errstate(divide="ignore", invalid="ignore"):
         if name == AREA and max_fpr < 1.0:

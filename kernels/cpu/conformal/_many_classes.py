@@ -23,7 +23,7 @@ from cmfast.kernels.status import OK
 HALF_WORD_BITS = 32  # bits of a word that are accumulated as one float64
 PIVOT_SHARES = (1.0, 4.0, 8.0)  # tried pivots, as multiples of the mean mass per label outside the largest set
 RANK_PIVOT_SHARES = (0.06, 0.25, 1.0, 4.0)  # the same, as multiples of the mean probability, for sets by rank
-FEW_IN_WINDOW = 48.0  # labels between two pivots that are sorted rather than tried to be less
+FEW_IN_WINDOW = 48.0  # labels between two pivots that no cut needs, and are sorted rather than tried to be less
 MOST_TURNS = 6  # of moving pivots
 LEAST_GAIN = 0.75  # stop if a turn leaves more than this share of the labels between the pivots
 OCTAVES_BELOW = 2.0**-8  # lowest pivot tried, as a share of the upper one, if there is no lower one
@@ -211,7 +211,8 @@ def _find_window(eight, A):
         high, above = _lower_pivot(second, y, least, high, above)
         high, above = _lower_pivot(first, x, least, high, above)
         window = held - above
-        if not some(window > splat(FEW_IN_WINDOW)) or total(window) > LEAST_GAIN * total(before):
+        spare = window - (most - least)
+        if not some(spare > splat(FEW_IN_WINDOW)) or total(window) > LEAST_GAIN * total(before):
             break
         top = where(high < infinity, high, load(eight.fulls, 0))
         first = where(low > zero, low, splat(OCTAVES_BELOW) * top)
