@@ -115,7 +115,7 @@ SETTINGS[AREAS] = [
     Setting("roc_auc", (20, 100), (0.95, 0.9, 0.9, 0.85, 0.7), ("5", "20 + 100", ".95 to .7")),
 ]
 SETTINGS[PARTIAL] = [SETTINGS[AREAS][k] for k in (0, 1, 2, 4, 5, 7, 8)]
-SETTINGS[AREAS_TO_ALL] = [SETTINGS[AREAS][k] for k in (0, 1, 2, 4, 5, 6, 7, 8, 9)]
+SETTINGS[AREAS_TO_ALL] = [SETTINGS[AREAS][k] for k in (0, 2, 4, 5, 7)]
 
 
 def _labels(metric: str, n: int, missed: tuple[float, ...], share: str, *shown: str) -> Setting:
@@ -138,7 +138,7 @@ SETTINGS[INDICATORS] = [
 OF_PAIRS = (AREAS, PARTIAL, AREAS_TO_ALL, INDICATORS)  # tables of the pair that is covered least
 METHODS = {
     AREAS: ("newcombe", "logit", "delta", "bootstrap"),
-    PARTIAL: ("logit", "delta", "bootstrap"),
+    PARTIAL: ("logit", "delta"),
     AREAS_TO_ALL: ("delta", "bootstrap"),
     INDICATORS: (PAIRS, TO_ALL),
     UNITS: ("delta", "bootstrap", IGNORED),
