@@ -227,7 +227,7 @@ def test_the_default_fits_the_classes():
             assert_same_bits(getattr(alone, part), getattr(chosen, part))
             assert_same_bits(np.asarray(getattr(found, part)[k]), np.asarray(getattr(alone, part)))
             assert_same_bits(getattr(both, part)[k, 0], getattr(found, part)[k])
-    weight = np.where(np.arange(100) % 3, 1.0, 6.0)  # effective sizes of 19 and 29
+    weight = np.where(np.arange(100) % 3, 1.0, 12.0)  # effective sizes of 18 and 27
     uneven = uncertainty.interval(y, scores[0], "roc_auc", sample_weight=weight)
     assert uneven.explain().endswith(" by newcombe")
     tensors = uncertainty.interval(torch.from_numpy(labels), torch.from_numpy(scores), "roc_auc")
