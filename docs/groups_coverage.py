@@ -394,7 +394,7 @@ def write_table(kept: dict[str, Any], name: str) -> str:
 
 def write_page(kept: dict[str, Any], text: str) -> str:
     """Return the text of the page with the tables of `kept`."""
-    for name in SETTINGS:
+    for name in kept:
         begin, end = (f"<!-- coverage of {name}{part} -->" for part in ("", " ends"))
         head, rest = text.split(begin)
         text = f"{head}{begin}\n\n{write_table(kept, name)}\n\n{end}{rest.split(end)[1]}"

@@ -195,9 +195,9 @@ def interval(
         from the diagonal, are rare; few samples are correct, wrong or of a class in an average; `min_recall` of classes
         with similar recalls; replicates that are not centred on the estimate, as for an average over many small
         classes. The message names a better method. With clusters: only fewer than twelve clusters. For areas: uneven
-        weights, as for :func:`auc_covariance`; by "logit" and "normal" a standard error of 0, and an area of two classes
-        whose smaller class is so rarely ranked wrongly that its size times the distance of the area from 0 or 1 is
-        below 1; averages over classes if a class has fewer than eight samples. A matrix without samples. Never if
+        weights, as for :func:`auc_covariance`; by "logit" and "normal" a standard error of 0, and an area of two
+        classes whose smaller class is so rarely ranked wrongly that its size times the distance of the area from 0 or 1
+        is below 1; averages over classes if a class has fewer than eight samples. A matrix without samples. Never if
         `on_failure` is "ignore". And labels of shape (n, L) that are 0 or 1, as of `multilabel`, without this option.
 
     Notes

@@ -432,7 +432,7 @@ REFUSED = {
     "weights": (lambda: uncertainty.interval(Y, Y, "mcc", sample_weight=np.ones(4)), r"got ndarray of shape \(4,\)$"),
     "table without columns": (
         lambda: uncertainty.compare(pd.DataFrame({"y": Y, "a": S, "b": S}), "roc_auc"),
-        r"must be the name of a column, .* as in uncertainty\.compare\(table, .roc_auc., y_true=\.+, y_a=\.+, y_b=\.+\)",
+        r"must be the name of a column, .* as in \w+\.compare\(table, .roc_auc., y_true=\.+, y_a=\.+, y_b=\.+\)",
     ),
     "list of a table without columns": (
         lambda: uncertainty.interval(pd.DataFrame({"y": Y, "a": S}), ["roc_auc"]),

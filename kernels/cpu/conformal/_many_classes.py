@@ -46,7 +46,7 @@ class EightRows(NamedTuple):
     limits : array of float64, shape (A + 2, 8)
         Thresholds, then the largest one that excludes any label; by rank: the numbers of labels in the sets, and the
         largest and the least of those that are neither 0 nor all; 0 if there are none.
-    highs, aboves : array of float64, shape (1, 8)
+    highs, skipped : array of float64, shape (1, 8)
         By rank: a probability above the cuts of all sets, and the number of labels from it on.
     flags : array of float64, shape (2, 8)
         Rows that take the general path (1), and row sums.
@@ -67,7 +67,7 @@ class EightRows(NamedTuple):
     sizes: Any
     limits: Any
     highs: Any
-    aboves: Any
+    skipped: Any
     flags: Any
     batch: Any
     place: Any
@@ -180,7 +180,7 @@ def _lower_pivot(pivot, number, least, high, above):
 
 @jit(inner=True, inline=True, borrows=True)
 def _find_window(eight, A):
-    """Write two pivots for each row, between which all cuts by rank are: `cuts`, the lower, and `highs`; and `aboves`.
+    """Write two pivots for each row, between which all cuts by rank are: `cuts`, the lower, and `highs`; and `skipped`.
 
     From the lower one on there are enough labels for the largest set, and from the upper one on fewer than in the
     least. Pivots at equal ratios between both replace them until few labels are between them.
@@ -220,7 +220,7 @@ def _find_window(eight, A):
         second, fourth = sqrt(first * third), sqrt(third * top)
     store(eight.cuts, 0, low)
     store(eight.highs, 0, high)
-    store(eight.aboves, 0, above)
+    store(eight.skipped, 0, above)
 
 
 @jit(inner=True, inline=True, borrows=True)
@@ -231,7 +231,7 @@ def _cut_by_rank(eight, a, count):
         if eight.flags[0, w] == 0.0:
             size = np.int64(eight.limits[a, w])
             eight.sizes[0, w] = np.float64(size)
-            place = size - 1 - np.int64(eight.aboves[0, w])
+            place = size - 1 - np.int64(eight.skipped[0, w])
             eight.cuts[0, w] = -1.0 if size == C else np.inf if size == 0 else eight.kept[place, w]
 
 
@@ -285,7 +285,7 @@ def _compact_labels(count, eight, by_rank):
         if eight.flags[0, w] == 0.0:
             most = max(most, _join_half_words(eight.halves, w, words[w]))
     if most > MOST_PICKED_SHARE * C:
-        store(eight.aboves, 0, splat(0.0))
+        store(eight.skipped, 0, splat(0.0))
         for j in range(C):
             store(kept, j, load(tile, j))
         for j in range(C, len(kept)):
