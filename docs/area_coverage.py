@@ -1,7 +1,7 @@
 """Measure how often intervals of areas hold the truth: ``python docs/area_coverage.py``.
 
 Samples of known distributions are drawn many times, and the intervals that hold the true area are counted. The counts
-are kept in ``area_coverage.json``, and their tables in ``uncertainty.md`` are written anew. It takes some four minutes
+are kept in ``area_coverage.json``, and their tables in ``uncertainty.md`` are written anew. It takes some six minutes
 of one core. Beside the intervals of `interval` it measures one that needs no influences: the logit interval of Boyd,
 Eng and Page (2013) for average precision, whose standard error is that of a share of the positive samples.
 """
@@ -23,6 +23,12 @@ HERE = Path(__file__).parent
 PAGE, KEPT = HERE / "uncertainty.md", HERE / "area_coverage.json"
 SIZES = "by effective size"  # key of what was counted of weighted samples
 SMALL, RANKS = "small classes", "by wrong ranks"  # of what was counted of small classes
+PAIRS = "pairs"  # of what was counted of differences of two models on the same samples
+PAIRED_CLASSES = ((5, 200), (10, 200), (20, 200), (20, 20), (50, 200))
+PAIRED_AREAS = ((0.75, 0.75), (0.9, 0.75), (0.9, 0.9), (0.98, 0.85))
+CORRELATIONS = (0.0, 0.5, 0.9)  # of the scores of both models within a class
+PAIRED_METHODS = ("delta", "newcombe")
+PAIRED_SETS = 1000
 CLASSES = ((5, 5), (5, 500), (10, 10), (10, 500), (20, 20), (20, 500), (50, 50), (50, 500), (500, 10), (500, 50))
 AREAS = (0.6, 0.75, 0.85, 0.95, 0.98)
 SPREADS = (0.5, 1.0, 2.0)  # standard deviations of the scores of positive samples, where those of others have 1
@@ -153,14 +159,18 @@ def measure_sizes(n_sets: int) -> dict[str, list[list[int]]]:
     return found
 
 
-def measure_small_classes(n_sets: int) -> tuple[dict[str, Any], dict[str, list[list[int]]]]:
-    """Return by sizes, area and spread how many intervals hold the true area, and by wrong ranks how many of all."""
+def measure_small_classes(
+    n_sets: int,
+) -> tuple[dict[str, Any], dict[str, list[list[int]]], dict[str, dict[str, list[float]]]]:
+    """Return by sizes, area and spread how many intervals hold the true area, by wrong ranks of all, and widths."""
     held: dict[str, Any] = {}
+    widths: dict[str, dict[str, list[float]]] = {}
     ranks = {method: [[0, 0] for _ in WRONG[1:]] for method in ("logit", "newcombe")}
     for k, (m, n) in enumerate(CLASSES):
         y = np.repeat([1, 0], [m, n])
         for j, area in enumerate(AREAS):
             one: dict[str, list[int]] = {method: [] for method in ("logit", "normal", "newcombe")}
+            wide: dict[str, list[float]] = {method: [] for method in one}
             for i, spread in enumerate(SPREADS):
                 rng = np.random.default_rng([13, k, j, i])
                 middle = np.hypot(1.0, spread) * NormalDist().inv_cdf(area)
@@ -170,13 +180,37 @@ def measure_small_classes(n_sets: int) -> tuple[dict[str, Any], dict[str, list[l
                     found = uncertainty.interval(np.tile(y, (n_sets, 1)), s, "roc_auc", **options)
                     inside = (found.low <= area) & (area <= found.high)
                     counts.append(int(inside.sum()))
+                    wide[method].append(round(float(np.mean(found.high - found.low)), 5))
                     wrong = min(m, n) * np.minimum(found.estimate, 1.0 - found.estimate)
                     place = np.searchsorted(WRONG, wrong, side="right") - 1
                     for at, hit in zip(place, inside, strict=True) if method in ranks else ():
                         ranks[method][at][0] += bool(hit)
                         ranks[method][at][1] += 1
             held[f"{m} + {n}, {area}"] = one
-    return held, ranks
+            widths[f"{m} + {n}, {area}"] = wide
+    return held, ranks, widths
+
+
+def measure_pairs(n_sets: int) -> dict[str, Any]:
+    """Return by class sizes and areas how many intervals of the difference hold it, by method and correlation."""
+    held: dict[str, Any] = {}
+    for k, (m, n) in enumerate(PAIRED_CLASSES):
+        y = np.repeat([1, 0], [m, n])
+        labels = np.tile(y, (n_sets, 1))
+        for j, areas in enumerate(PAIRED_AREAS):
+            one: dict[str, list[int]] = {method: [] for method in PAIRED_METHODS}
+            for i, correlation in enumerate(CORRELATIONS):
+                rng = np.random.default_rng([14, k, j, i])
+                middle = [np.sqrt(2.0) * NormalDist().inv_cdf(area) for area in areas]
+                common = np.sqrt(correlation) * rng.normal(size=(n_sets, m + n))
+                own = np.sqrt(1.0 - correlation) * rng.normal(size=(2, n_sets, m + n))
+                a, b = (common + noise + center * y for noise, center in zip(own, middle, strict=True))
+                for method, counts in one.items():
+                    found = uncertainty.compare(labels, a, b, "roc_auc", method=method)
+                    truth = areas[0] - areas[1]
+                    counts.append(int(np.sum((found.low <= truth + 1e-12) & (truth - 1e-12 <= found.high))))
+            held[f"{m} + {n}, {areas[0]} and {areas[1]}"] = one
+    return held
 
 
 def write_small_classes(counts: dict[str, Any], n_sets: int) -> str:
@@ -187,6 +221,20 @@ def write_small_classes(counts: dict[str, Any], n_sets: int) -> str:
         cells = []
         for area in AREAS:
             least = [100 * min(counts[f"{m} + {n}, {area}"][method]) / n_sets for method in ("logit", "newcombe")]
+            cells.append(f"{least[0]:.0f}, {least[1]:.0f} %")
+        lines.append("| " + " | ".join([f"{m} + {n}", *cells]) + " |")
+    return "\n".join(lines)
+
+
+def write_pairs(kept: dict[str, Any]) -> str:
+    """Return the table of the least coverage of the correlations, by both methods, in Markdown."""
+    lines = ["| positive + negative samples | " + " | ".join(f"areas {a} and {b}" for a, b in PAIRED_AREAS) + " |"]
+    lines.append("|---" * (1 + len(PAIRED_AREAS)) + "|")
+    for m, n in PAIRED_CLASSES:
+        cells = []
+        for a, b in PAIRED_AREAS:
+            counts = kept["held"][f"{m} + {n}, {a} and {b}"]
+            least = [100 * min(counts[method]) / kept["test_sets"] for method in PAIRED_METHODS]
             cells.append(f"{least[0]:.0f}, {least[1]:.0f} %")
         lines.append("| " + " | ".join([f"{m} + {n}", *cells]) + " |")
     return "\n".join(lines)
@@ -243,13 +291,17 @@ def main() -> None:
         kept[SIZES] = {"test_sets": args.sets, "counts": measure_sizes(args.sets)}
         KEPT.write_text(json.dumps(kept, indent=1) + "\n")
     if not args.page and kept.get(SMALL, {}).get("test_sets") != args.sets:
-        held, ranks = measure_small_classes(args.sets)
-        kept[SMALL] = {"test_sets": args.sets, "held": held, RANKS: ranks}
+        held, ranks, widths = measure_small_classes(args.sets)
+        kept[SMALL] = {"test_sets": args.sets, "held": held, RANKS: ranks, "widths": widths}
+        KEPT.write_text(json.dumps(kept, indent=1) + "\n")
+    if not args.page and kept.get(PAIRS, {}).get("test_sets") != PAIRED_SETS:
+        kept[PAIRS] = {"test_sets": PAIRED_SETS, "held": measure_pairs(PAIRED_SETS)}
         KEPT.write_text(json.dumps(kept, indent=1) + "\n")
     text = PAGE.read_text()
     tables = {"areas": write_table(kept), "sizes": write_sizes(kept[SIZES]["counts"])}
     tables[SMALL] = write_small_classes(kept[SMALL]["held"], kept[SMALL]["test_sets"])
     tables[RANKS] = write_ranks(kept[SMALL][RANKS])
+    tables[PAIRS] = write_pairs(kept[PAIRS])
     for place, table in tables.items():
         begin, end = f"<!-- {place} begin -->", f"<!-- {place} end -->"
         head, tail = text[: text.index(begin) + len(begin)], text[text.index(end) :]

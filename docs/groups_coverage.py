@@ -10,6 +10,7 @@ All of it takes twenty minutes of one core.
 
 import argparse
 import json
+from functools import cache
 from itertools import combinations
 from pathlib import Path
 from statistics import NormalDist
@@ -22,11 +23,17 @@ from cmfast import metrics, uncertainty
 HERE = Path(__file__).parent
 PAGE, KEPT = HERE / "groups.md", HERE / "groups_coverage.json"
 SHARES, OTHERS, OVERALL, UNITS = "shares", "others", "overall", "units"  # names of the tables, in comments of the page
-AREAS = "areas"  # the same, of areas of scores
+AREAS, PARTIAL, AREAS_TO_ALL = "areas", "partial areas", "areas to all"  # the same, of areas of scores
+INDICATORS = "indicators"  # the same, of metrics of several labels
 STUDIES, RESAMPLES = 2_000, 2_000
-AREA_STUDIES, AREA_RESAMPLES = 400, 400
+AREA_STUDIES, AREA_RESAMPLES = 400, 400  # of indicators, too
+MOST_FALSE = 0.2  # false positive rate up to which partial areas are taken
+SEVERAL = ("f1_macro", "f1_samples", "subset_accuracy")  # metrics of several labels
+POPULATION = 400_000  # samples of a group whose metrics of several labels count as true
+FALSE_LABELS = 0.1  # share of absent labels that is predicted, relative to frequent labels
 UNIT_STUDIES = 500  # with clusters or weights, which are compared one by one
 BLOCK = 50  # studies at a time
+PAIRS, TO_ALL = "pairs", "to all"  # both by the bootstrap
 QUANTILES, IGNORED = "quantiles", "ignored"  # quantiles of replicates; clusters and weights left out
 PATIENT_SPREAD = 4.0  # sum of both parameters of the beta distribution of accuracies of patients: correlation .2
 WEIGHT_SPREAD = 1.0  # standard deviation of the log of weights
@@ -107,15 +114,41 @@ SETTINGS[AREAS] = [
     Setting("roc_auc", (20, 100), (0.85,) * 5, ("5", "20 + 100", ".85")),
     Setting("roc_auc", (20, 100), (0.95, 0.9, 0.9, 0.85, 0.7), ("5", "20 + 100", ".95 to .7")),
 ]
+SETTINGS[PARTIAL] = [SETTINGS[AREAS][k] for k in (0, 1, 2, 4, 5, 7, 8)]
+SETTINGS[AREAS_TO_ALL] = [SETTINGS[AREAS][k] for k in (0, 2, 4, 5, 7)]
+
+
+def _labels(metric: str, n: int, missed: tuple[float, ...], share: str, *shown: str) -> Setting:
+    return Setting(metric, (n,) * len(missed), missed, (f"`{metric}`", str(len(missed)), str(n), share, *shown), 5)
+
+
+# Of five labels: samples of each group, and the share of labels that the model misses in it; all labels are frequent
+# (30 % of the samples) or rare (5 %).
+SETTINGS[INDICATORS] = [
+    _labels(metric, n, missed, share, shown)
+    for n, missed, share, shown in (
+        (50, (0.2, 0.2), "30 %", ".2, .2"),
+        (50, (0.1, 0.4), "30 %", ".1, .4"),
+        (300, (0.1, 0.2, 0.3), "30 %", ".1, .2, .3"),
+        (50, (0.2, 0.3), "5 %", ".2, .3"),
+        (300, (0.2, 0.3), "5 %", ".2, .3"),
+    )
+    for metric in SEVERAL
+]
+OF_PAIRS = (AREAS, PARTIAL, AREAS_TO_ALL, INDICATORS)  # tables of the pair that is covered least
 METHODS = {
     AREAS: ("newcombe", "logit", "delta", "bootstrap"),
+    PARTIAL: ("logit", "delta"),
+    AREAS_TO_ALL: ("delta", "bootstrap"),
+    INDICATORS: (PAIRS, TO_ALL),
     UNITS: ("delta", "bootstrap", IGNORED),
     OVERALL: ("wilson", "delta", "bootstrap"),
     SHARES: ("wilson", "delta", "bootstrap", QUANTILES),
     OTHERS: ("bootstrap", "delta"),
 }
 HEADS = {
-    AREAS: ("groups", "positive + negative samples each", "true areas"),
+    **dict.fromkeys((AREAS, PARTIAL, AREAS_TO_ALL), ("groups", "positive + negative samples each", "true areas")),
+    INDICATORS: ("metric", "groups", "samples each", "frequency of labels", "labels missed"),
     UNITS: ("each group", "accuracies"),
     SHARES: ("groups", "positive samples each", "true recalls"),
     OTHERS: ("metric", "groups", "samples each", "accuracies"),
@@ -233,27 +266,103 @@ def count_covered_of_units(setting: Setting, methods: tuple[str, ...], seed: lis
     return held
 
 
-def count_covered_of_areas(setting: Setting, methods: tuple[str, ...], seed: list[int]) -> dict[str, dict[str, int]]:
+def find_true_areas(setting: Setting, max_fpr: float | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Return the true areas of groups, up to a false positive rate, and the means of scores of positive samples."""
+    full, spread = np.array(setting.right), float(setting.n_classes)
+    middle = np.array([NormalDist().inv_cdf(area) for area in full]) * np.hypot(1.0, spread)
+    if max_fpr is None:
+        return full, middle
+    rates = (np.arange(20_000) + 0.5) / 20_000 * max_fpr
+    cuts = np.array([NormalDist().inv_cdf(1.0 - rate) for rate in rates])
+    hits = np.array([[NormalDist().cdf(x) for x in (m - cuts) / spread] for m in middle])
+    chance = 0.5 * max_fpr**2
+    return 0.5 + 0.5 * (hits.mean(1) * max_fpr - chance) / (max_fpr - chance), middle
+
+
+def count_covered_of_areas(
+    setting: Setting, methods: tuple[str, ...], seed: list[int], **options: Any
+) -> dict[str, dict[str, int]]:
     """Return by method how many studies of scores hold the largest difference, and, of the worst pair, its difference.
 
-    `n_classes` of the setting is the standard deviation of the scores of positive samples.
+    `n_classes` of the setting is the standard deviation of the scores of positive samples. With a reference "overall"
+    in the options groups are compared with all samples, whose area is the mean of those of the groups, as all negative
+    samples have one distribution.
     """
     rng, (m, n), spread = np.random.default_rng(seed), setting.sizes, float(setting.n_classes)
-    truth = np.array(setting.right)
+    truth, middle = find_true_areas(setting, options.get("max_fpr"))
     G = len(truth)
     first, second = np.array(list(combinations(range(G), 2))).T
     pairs, gap = truth[first] - truth[second], truth.max() - truth.min()
+    if "reference" in options:
+        pairs = truth - truth.mean()
     y, group = np.tile(np.repeat([1, 0], [m, n]), G), np.repeat(np.arange(G), m + n)
-    middle = np.array([NormalDist().inv_cdf(area) for area in truth]) * np.hypot(1.0, spread)
     held = {method: {"gap": 0, "pairs": np.zeros(len(pairs), np.int64)} for method in methods}
     for study in range(AREA_STUDIES):
         s = rng.normal(size=len(y)) * np.where(y, spread, 1.0) + y * middle[group]
-        options: dict[str, Any] = {"n_resamples": AREA_RESAMPLES, "rng": study, "on_failure": "ignore"}
+        given: dict[str, Any] = {"n_resamples": AREA_RESAMPLES, "rng": study, "on_failure": "ignore"} | options
         for method in methods:
-            found = uncertainty.compare_groups(y, s, group, setting.metric, method=method, **options)
+            found = uncertainty.compare_groups(y, s, group, setting.metric, method=method, **given)
             held[method]["gap"] += _count_inside(gap, found.difference_low, found.difference_high)
             held[method]["pairs"] += (found.pair_low <= pairs + 1e-12) & (pairs - 1e-12 <= found.pair_high)
     return {method: {key: int(np.min(value)) for key, value in one.items()} for method, one in held.items()}
+
+
+def count_covered_of_partial_areas(
+    setting: Setting, methods: tuple[str, ...], seed: list[int]
+) -> dict[str, dict[str, int]]:
+    """Return the same of areas up to a false positive rate."""
+    return count_covered_of_areas(setting, methods, seed, max_fpr=MOST_FALSE)
+
+
+def count_covered_of_all_areas(
+    setting: Setting, methods: tuple[str, ...], seed: list[int]
+) -> dict[str, dict[str, int]]:
+    """Return the same of the differences of groups to all samples."""
+    return count_covered_of_areas(setting, methods, seed, reference="overall")
+
+
+def draw_indicators(missed: float, share: float, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Return true labels and predictions; the labels of a sample go together, and so do the errors."""
+    busy, hard = np.where(rng.random((n, 1)) < 0.5, 1.5, 0.5), np.where(rng.random((n, 1)) < 0.3, 2.0, 4.0 / 7.0)
+    y = rng.random((n, 5)) < share * busy
+    wrong = np.where(y, missed, FALSE_LABELS * share / 0.3) * hard
+    return y.astype(np.int8), np.where(rng.random((n, 5)) < wrong, ~y, y).astype(np.int8)
+
+
+@cache
+def measure_indicators(sizes: tuple[int, ...], missed: tuple[float, ...], share: float) -> dict[str, dict[str, int]]:
+    """Return by metric and method how many studies hold its difference, of the pair, or group, with the fewest."""
+    rng, group = np.random.default_rng([15, *sizes]), np.repeat(np.arange(len(sizes)), sizes)
+    everyone = [draw_indicators(one, share, POPULATION, rng) for one in missed]
+    of_groups = [metrics.multilabel(*one, list(SEVERAL)) for one in everyone]
+    of_all = metrics.multilabel(*(np.concatenate(side) for side in zip(*everyone, strict=True)), list(SEVERAL))
+    first, second = np.array(list(combinations(range(len(sizes)), 2))).T
+    wanted, held = {}, {}
+    for name in SEVERAL:
+        truth = np.array([one[name] for one in of_groups])
+        wanted[name] = {PAIRS: truth[first] - truth[second], TO_ALL: truth - of_all[name]}
+        held[name] = {method: np.zeros(len(x), np.int64) for method, x in wanted[name].items()}
+    for study in range(AREA_STUDIES):
+        parts = [draw_indicators(one, share, n, rng) for one, n in zip(missed, sizes, strict=True)]
+        y, p = (np.concatenate(side) for side in zip(*parts, strict=True))
+        options: dict[str, Any] = {"n_resamples": AREA_RESAMPLES, "rng": study, "on_failure": "ignore"}
+        for method in (PAIRS, TO_ALL):
+            reference = {"reference": "overall"} if method == TO_ALL else {}
+            found = uncertainty.compare_groups(y, p, group, list(SEVERAL), multilabel=True, **options, **reference)
+            for name, one in found.items():
+                true = wanted[name][method]
+                held[name][method] += (one.pair_low <= true + 1e-12) & (true - 1e-12 <= one.pair_high)
+    return {name: {method: int(np.min(x)) for method, x in one.items()} for name, one in held.items()}
+
+
+def count_covered_of_indicators(
+    setting: Setting, methods: tuple[str, ...], seed: list[int]
+) -> dict[str, dict[str, int]]:
+    """Return how many studies hold the difference of a multilabel metric; all metrics have the same studies."""
+    del seed
+    share = float(setting.shown[3].removesuffix(" %")) / 100.0
+    counts = measure_indicators(setting.sizes, setting.right, share)[setting.metric]
+    return {method: {"pairs": counts[method]} for method in methods}
 
 
 def _fits(method: str, setting: Setting) -> bool:
@@ -269,11 +378,12 @@ def write_table(kept: dict[str, Any], name: str) -> str:
     """Return the table of coverages of the largest difference in Markdown."""
     methods = METHODS[name]
     words = {QUANTILES: "quantiles of replicates", IGNORED: "as independent, equal samples"}
+    words |= {PAIRS: "pairs", TO_ALL: '`reference="overall"`'}
     heads = [*HEADS[name], *(words.get(one, f'`"{one}"`') for one in methods)]
     lines = ["| " + " | ".join(heads) + " |", "|" + "---|" * len(heads)]
     for setting, one in zip(SETTINGS[name], kept[name], strict=True):
         shares = [
-            f"{100 * one['held'][method]['pairs' if name == AREAS else 'gap'] / one['studies']:.1f} %"
+            f"{100 * one['held'][method]['pairs' if name in OF_PAIRS else 'gap'] / one['studies']:.1f} %"
             if method in one["held"]
             else ""
             for method in methods
@@ -284,11 +394,21 @@ def write_table(kept: dict[str, Any], name: str) -> str:
 
 def write_page(kept: dict[str, Any], text: str) -> str:
     """Return the text of the page with the tables of `kept`."""
-    for name in SETTINGS:
+    for name in kept:
         begin, end = (f"<!-- coverage of {name}{part} -->" for part in ("", " ends"))
         head, rest = text.split(begin)
         text = f"{head}{begin}\n\n{write_table(kept, name)}\n\n{end}{rest.split(end)[1]}"
     return text
+
+
+COUNTED_BY: dict[str, Any] = {
+    OVERALL: count_covered_of_all,
+    UNITS: count_covered_of_units,
+    AREAS: count_covered_of_areas,
+    PARTIAL: count_covered_of_partial_areas,
+    AREAS_TO_ALL: count_covered_of_all_areas,
+    INDICATORS: count_covered_of_indicators,
+}
 
 
 def main() -> None:
@@ -302,9 +422,8 @@ def main() -> None:
         for name, settings in SETTINGS.items():
             if args.only not in (None, name):
                 continue
-            others = {OVERALL: count_covered_of_all, UNITS: count_covered_of_units, AREAS: count_covered_of_areas}
-            count = others.get(name, count_covered)
-            studies = {UNITS: UNIT_STUDIES, AREAS: AREA_STUDIES}.get(name, STUDIES)
+            count = COUNTED_BY.get(name, count_covered)
+            studies = UNIT_STUDIES if name == UNITS else AREA_STUDIES if name in OF_PAIRS else STUDIES
             held = [
                 count(
                     one, tuple(method for method in METHODS[name] if method == QUANTILES or _fits(method, one)), [11, k]

@@ -176,6 +176,13 @@ def refuse_absent_sides(columns: dict[str, Any], sides: tuple[str, ...]) -> None
         validate.refuse(absent[0], "the name of a column", f"nothing; name it, as in {call}", TypeError)
 
 
+def refuse_table_without_columns(sides: tuple[str, ...], names: Any) -> None:
+    """Raise TypeError for a table whose columns of labels and scores are not named, with the call that names them."""
+    call = ", ".join(f"{side}=..." for side in sides)
+    call = f"{caller.name()}(table, {validate.format_value(names)}, {call})"
+    validate.refuse(sides[0], "the name of a column", f"nothing; name the columns, as in {call}", TypeError)
+
+
 @contextmanager
 def remember_columns(table: Any, columns: Mapping[str, Any]) -> Iterator[None]:
     """In this block, let :func:`describe_gaps` know the table and the names of the columns that are used of it."""

@@ -96,8 +96,8 @@ def sum_labels(
         out = [one.unwrap(y) for y in (truth, guess)]
         truth = one.rewrap(adapter(out[0]).evaluate(_ignore_unlisted_pairs, *out), truth)
         samples = samples._replace(y_true=truth, y_pred=guess)
-        known = {"n_classes": len(listed), "ignored": _labels.NO_POSITION}
-        return _sum_class_ids(samples, **known, ordered=ordered, **counting), listed
+        C, ignored = len(listed), _labels.NO_POSITION
+        return _sum_class_ids(samples, n_classes=C, ignored=ignored, ordered=ordered, **counting), listed
     if n_classes is None:
         return _sum_integers(samples, ignored, options, check, counting)
     check(n_classes, None)

@@ -13,7 +13,8 @@ from cmfast._core.lazy import accept_dask_arrays
 from cmfast._core.usual_options import explain_options
 from cmfast.metrics._thresholds import adopt_scores
 from cmfast.uncertainty import _area_influences
-from cmfast.uncertainty._areas import AREA, AVERAGES, ELSEWHERE, SCORES, AucCovariance, compute_areas
+from cmfast.uncertainty._areas import AREA, AVERAGES, ELSEWHERE, SCORES, SIZES, WEIGHTED, AucCovariance, compute_areas
+from cmfast.uncertainty._newcombe import count_class_sizes
 
 MODEL = "model"  # the axis of models
 
@@ -200,7 +201,10 @@ def auc_covariance(
         "models": models,
     }
     if name == AREA and max_fpr is None and (clusters is None or clusters is False):
-        return _name_models(_compute_by_delong(y_true, y_score, **options), models)
+        of_two = _compute_by_delong(y_true, y_score, **options)
+        if lazy.are_lazy(y_true, y_score, sample_weight):
+            of_two = AucCovariance(*of_two)
+        return _name_models(of_two, models)
     options |= {"clusters": clusters, "max_fpr": max_fpr}
     if lazy.are_lazy(y_true, y_score, sample_weight, clusters):
         found: AucCovariance[Any] = lazy.dask().call_delayed(_compute_by_influences, y_true, y_score, name, **options)
@@ -221,7 +225,10 @@ def _compute_by_delong(
 ) -> AucCovariance[Any]:
     """Return areas of two classes, by the kernel."""
     arrays = adopt_scores(y_true, y_score, sample_weight, pos_label, on_failure, models=True)
-    return AucCovariance(*compute_areas(arrays, on_failure, validate.num_threads(num_threads), models=models))
+    found = AucCovariance(*compute_areas(arrays, on_failure, validate.num_threads(num_threads), models=models))
+    y, weight = (None if x is None else np.asarray(adapter(x).to_host(x)) for x in arrays[1:])
+    assert y is not None
+    return axis_names.name_axes(found, {}, "", {SIZES: count_class_sizes(y, weight), WEIGHTED: weight is not None})
 
 
 def _name_models(found: AucCovariance[Any], models: tuple[Any, ...] | None) -> AucCovariance[Any]:

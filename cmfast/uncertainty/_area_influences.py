@@ -25,6 +25,7 @@ from cmfast.uncertainty._areas import (
     FAILED,
     METHODS_OF_ERRORS,
     compute_area_interval,
+    describe_without_newcombe,
     warn_of_no_width,
 )
 from cmfast.uncertainty._caveats import (
@@ -467,7 +468,7 @@ def compute_interval(y_true: Array, y_score: Array, name: str, **options: Any) -
     method = "logit" if chosen.method is None else chosen.method
     validate.choice("method", method, get_args(AreaMethod))
     if method not in METHODS_OF_ERRORS:
-        of = "clusters" if name == AREA and chosen.max_fpr is None else "max_fpr" if name == AREA else repr(name)
+        of = describe_without_newcombe(name, chosen.max_fpr)
         validate.refuse("method", f"logit or normal with {of}", method)
     level = validate.confidence_level(chosen.confidence_level)
     on_failure = validate.on_failure(chosen.on_failure)

@@ -27,7 +27,12 @@ from cmfast._core.annotations import AreaMethod, Array, ArrayT, OnFailure
 from cmfast._core.lazy import accept_dask_arrays, are_lazy, dask
 from cmfast._core.usual_options import describe_unknown_option, describe_value
 from cmfast.metrics._thresholds import adopt_scores, explain_bad_row
-from cmfast.uncertainty._caveats import warn_of_few_wrong_ranks, warn_of_undefined_areas, warn_of_uneven_weights
+from cmfast.uncertainty._caveats import (
+    find_small_areas,
+    warn_of_few_wrong_ranks,
+    warn_of_undefined_areas,
+    warn_of_uneven_weights,
+)
 from cmfast.uncertainty._from_labels import gather_named_arrays
 from cmfast.uncertainty._newcombe import compute_newcombe_ends, count_class_sizes
 from cmfast.uncertainty._results import Interval, Intervals, normal_interval
@@ -44,6 +49,9 @@ ELSEWHERE |= dict.fromkeys(("ap", "auprc", "pr_auc", "average_precision_score"),
 FAILED = "elements without areas"
 METHODS_OF_ERRORS = ("logit", "normal")  # intervals that follow from areas and their standard errors
 PLOTTED_LEVEL = 0.95  # of the intervals that a plot of areas shows
+SIZES = "sizes"  # what a result knows of the classes of each problem: their numbers of samples, or effective sizes
+WEIGHTED = "weighted"  # whether these are effective sizes
+BOTH = "newcombe and logit"  # method of a batch, in which some classes are small
 
 
 @result_repr.add_repr
@@ -64,13 +72,15 @@ class AucCovariance(NamedTuple, Generic[ArrayT]):
     covariance: ArrayT
     standard_error: ArrayT
 
-    def interval(self, *, method: Literal["logit", "normal"] = "logit", confidence_level: float = 0.95) -> Interval:
+    def interval(self, *, method: AreaMethod | None = None, confidence_level: float = 0.95) -> Interval:
         """Compute a confidence interval of the area of each model.
 
         Parameters
         ----------
-        method : {"logit", "normal"}
-            As for :func:`cmfast.uncertainty.interval` of scores.
+        method : {"logit", "normal", "newcombe"}, optional
+            As for :func:`cmfast.uncertainty.interval` of scores, also its default: for "roc_auc" without clusters and
+            `max_fpr` the one that fits the sizes of the classes. Results of Dask arrays do not know these, and have
+            "logit".
         confidence_level : float
             Nominal coverage of the intervals.
 
@@ -82,7 +92,8 @@ class AucCovariance(NamedTuple, Generic[ArrayT]):
         Warns
         -----
         DiagnosticWarning
-            A standard error is 0, so that the interval has no width.
+            Unless by "newcombe": a standard error of 0, so that the interval has no width; areas of "roc_auc" whose
+            smaller class is almost never ranked wrongly.
 
         Examples
         --------
@@ -95,15 +106,35 @@ class AucCovariance(NamedTuple, Generic[ArrayT]):
         >>> uncertainty.auc_covariance(y, [a, b]).interval().low.round(2).tolist()
         [0.26, 0.17]
         """
-        if str(method) == "newcombe":
-            cure = 'interval(y_true, y_score, "roc_auc", method="newcombe")'
-            validate.refuse("method", f"logit or normal, as the sizes of the classes are not kept; {cure} has", method)
-        validate.choice("method", method, METHODS_OF_ERRORS)
+        sizes = axis_names.get_settings(self).get(SIZES)
+        chosen = method or ("logit" if sizes is None else None)
+        if chosen is not None:
+            validate.choice("method", chosen, get_args(AreaMethod))
+        if chosen == "newcombe" and sizes is None:
+            wanted = 'logit or normal unless for "roc_auc" of two classes, without clusters, max_fpr and Dask arrays'
+            validate.refuse("method", wanted, method)
         level = validate.confidence_level(confidence_level)
-        if not result_repr.is_lazy_result(self):
-            warn_of_no_width(self.standard_error)
-        found = compute_area_interval(self.auc, self.standard_error, method, level)
-        return axis_names.name_axes(found, axis_names.get_axes(self))
+        if not result_repr.is_lazy_result(self) and chosen in METHODS_OF_ERRORS:
+            cure = "" if sizes is None else f"; use {wording.option('method', 'newcombe')}"
+            warn_of_no_width(self.standard_error, cure)
+            if sizes is not None:
+                areas, errors = (np.asarray(adapter(x).to_host(x)) for x in (self.auc, self.standard_error))
+                warn_of_few_wrong_ranks(areas, errors, repeat_sizes(sizes, areas.shape))
+        found = self._find_interval(chosen, level)
+        settings = {"method": axis_names.get_settings(found).get("method", chosen), "confidence_level": level}
+        metric = axis_names.get_metric(self) or (AREA if sizes is not None else "")
+        return axis_names.name_axes(found, axis_names.get_axes(self), metric, settings)
+
+    def _find_interval(self, method: str | None, confidence_level: float) -> Interval:
+        """Return the intervals of the areas; without a method those that fit the sizes of the classes."""
+        if method in METHODS_OF_ERRORS:
+            return compute_area_interval(self.auc, self.standard_error, str(method), confidence_level)
+        known = axis_names.get_settings(self)
+        sizes = repeat_sizes(known[SIZES], dispatch.shape_of(self.auc))
+        given = (self.auc, self.standard_error, sizes, confidence_level)
+        if method is None:
+            return _compute_fitting_interval(*given, weighted=known[WEIGHTED])
+        return _compute_newcombe_interval(*given)
 
     def to_pandas(self) -> Any:
         """Return a pandas DataFrame with a row per model, by its name if it has one: its area and standard error."""
@@ -126,7 +157,8 @@ class AucCovariance(NamedTuple, Generic[ArrayT]):
         matplotlib axes
             Axes of the plot; the figure is not shown.
         """
-        found = compute_area_interval(self.auc, self.standard_error, "logit", PLOTTED_LEVEL)
+        method = None if SIZES in axis_names.get_settings(self) else "logit"
+        found = self._find_interval(method, PLOTTED_LEVEL)
         ax = axis_names.name_axes(found, axis_names.get_axes(self)).plot(ax=ax)
         ax.set_xlabel(f"{axis_names.get_metric(self) or 'area under the ROC curve'}, 95 % intervals")
         return ax
@@ -158,6 +190,12 @@ class AucCovariance(NamedTuple, Generic[ArrayT]):
         return f"{text}: lowest of {low}, highest of {high}"
 
 
+def repeat_sizes(sizes: tuple[np.ndarray, np.ndarray], shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sizes of both classes of each problem, repeated for each model."""
+    m, n = (np.broadcast_to(np.asarray(size)[..., np.newaxis], shape) for size in sizes)
+    return m, n
+
+
 def warn_of_no_width(error: Any, cure: str = "") -> None:
     """Warn if the interval of an area has no width, though other samples would give another area; with the `cure`."""
     if adapter(error).any(adapter(error).evaluate(lambda x: x == 0.0, error)):
@@ -165,6 +203,16 @@ def warn_of_no_width(error: Any, cure: str = "") -> None:
             "a standard error is 0, because the scores separate the classes, or are equal in one of them; the interval "
             f"has no width and is too narrow{cure}"
         )
+
+
+def choose_method(name: str, clusters: Any, max_fpr: Any) -> Literal["logit", "newcombe"]:
+    """Return "newcombe" for areas of two classes that have this interval, else "logit"."""
+    return "newcombe" if name == AREA and max_fpr is None and (clusters is None or clusters is False) else "logit"
+
+
+def describe_without_newcombe(name: str, max_fpr: Any) -> str:
+    """Return which argument makes an area one that has no interval by "newcombe"."""
+    return repr(name) if name != AREA else "clusters" if max_fpr is None else "max_fpr"
 
 
 def compute_area_interval(auc: Any, error: Any, method: str, confidence_level: float) -> Interval:
@@ -280,6 +328,8 @@ def accept_scores(
                     if options.get(option) is not None:
                         validate.refuse(option, f"left out but for {use}", describe_value(options[option]))
                 return function(*given, **options)
+            if given and frames.holds_columns(given[0]) and not frames.is_column(given[0]):
+                table_columns.refuse_table_without_columns(sides, names)
             if len(given) != len(sides) + 1:
                 wanted = f"a metric of counts; {names!r} needs labels and scores, {len(sides)} arrays in all"
                 came = f"{', '.join(sides)}, before the name, got {len(given) - 1}"
@@ -291,12 +341,13 @@ def accept_scores(
                     validate.refuse(name, f"left out with {names!r}", describe_value(value))
             clusters, max_fpr = options.pop("clusters", None), options.pop("max_fpr", None)
             with reading:
-                if names == AREA and max_fpr is None and (clusters is None or clusters is False):
-                    return _name_interval(compute(*given[:-1], **options), names, options)
+                default = choose_method(names, clusters, max_fpr)
+                if default == "newcombe":  # an area of two classes, of samples
+                    return _name_interval(compute(*given[:-1], **options), names, BOTH, options)
                 options |= {"clusters": clusters, "max_fpr": max_fpr}
                 if are_lazy(*given[:-1], clusters, options.get("sample_weight")):
                     return dask().call_delayed(compute_others, *given, **options)
-                return _name_interval(compute_others(*given, **options), names, options)
+                return _name_interval(compute_others(*given, **options), names, default, options)
 
         return wrapper
 
@@ -322,15 +373,17 @@ def require_area(name: object, sides: tuple[str, ...]) -> None:
 def collect_areas(found: dict[str, Interval], options: dict[str, Any]) -> Intervals:
     """Return intervals of several areas with their method and level."""
     level = validate.confidence_level(options.get("confidence_level", 0.95))
-    return Intervals(found, method=options.get("method") or "logit", confidence_level=level, n_resamples=0)
+    methods = dict.fromkeys(axis_names.get_settings(one)["method"] for one in found.values())
+    return Intervals(found, method=" and ".join(methods), confidence_level=level, n_resamples=0)
 
 
-def _name_interval(found: Any, area: str, options: dict[str, Any]) -> Any:
+def _name_interval(found: Any, area: str, default: str, options: dict[str, Any]) -> Any:
     """Return an interval that knows its area, its method and its level; other results as they are."""
     if not isinstance(found, Interval):
         return found
     level = validate.share("confidence_level", options.get("confidence_level", 0.95))
-    settings = {"method": options.get("method") or "logit", "confidence_level": level}
+    method = options.get("method") or axis_names.get_settings(found).get("method", default)
+    settings = {"method": method, "confidence_level": level}
     return axis_names.name_axes(found, {}, area, settings)
 
 
@@ -365,17 +418,19 @@ def compute_interval(
     num_threads: int | None = None,
 ) -> Interval:
     """Return the interval of the area of each row of scores."""
-    method = "logit" if method is None else method
-    validate.choice("method", method, get_args(AreaMethod))
+    if method is not None:
+        validate.choice("method", method, get_args(AreaMethod))
     level = validate.confidence_level(confidence_level)
     arrays = adopt_scores(y_true, y_score, sample_weight, pos_label, on_failure)
     arrays[0] = adapter(arrays[0]).evaluate(lambda scores: scores[..., np.newaxis, :], arrays[0])
-    auc, _, error = compute_areas(arrays, on_failure, validate.num_threads(num_threads), method)
+    auc, _, error = compute_areas(arrays, on_failure, validate.num_threads(num_threads), method or "newcombe")
     one = adapter(auc)
     auc, error = (one.evaluate(lambda x: x[..., 0][()], x) for x in (auc, error))
     y, weight = (None if x is None else np.asarray(adapter(x).to_host(x)) for x in arrays[1:])
     assert y is not None
     sizes = count_class_sizes(y, weight)
+    if method is None:
+        return _compute_fitting_interval(auc, error, sizes, level, weighted=weight is not None)
     if method == "newcombe":
         return _compute_newcombe_interval(auc, error, sizes, level)
     if validate.on_failure(on_failure) != "ignore":
@@ -383,6 +438,36 @@ def compute_interval(
         area, spread = (np.asarray(one.to_host(x)) for x in (auc, error))
         warn_of_few_wrong_ranks(area, spread, sizes)
     return compute_area_interval(auc, error, method, level)
+
+
+def _compute_fitting_interval(
+    auc: Any, error: Any, sizes: tuple[np.ndarray, np.ndarray], confidence_level: float, *, weighted: bool
+) -> Interval:
+    """Return the interval of areas that holds well: Newcombe's for small classes, else the logit interval.
+
+    The result knows its method.
+    """
+    area, spread = (np.asarray(adapter(auc).to_host(x), np.float64) for x in (auc, error))
+    small = find_small_areas(area, np.minimum(*sizes), weighted=weighted) | (spread == 0.0)
+    if small.any() != small.all():
+        found = [
+            _compute_newcombe_interval(auc, error, sizes, confidence_level),
+            compute_area_interval(auc, error, "logit", confidence_level),
+        ]
+        share = adapter(auc).send(small.astype(np.float64), auc)
+        evaluate = adapter(auc).evaluate
+        low, high = (
+            evaluate(lambda share, x, y: x * share + y * (1.0 - share), share, *ends)
+            for ends in ((one.low for one in found), (one.high for one in found))
+        )
+        return axis_names.name_axes(found[0]._replace(low=low, high=high), {}, "", {"method": BOTH})
+    method = "newcombe" if small.any() else "logit"
+    one = (
+        _compute_newcombe_interval(auc, error, sizes, confidence_level)
+        if method == "newcombe"
+        else compute_area_interval(auc, error, method, confidence_level)
+    )
+    return axis_names.name_axes(one, {}, "", {"method": method})
 
 
 def _compute_newcombe_interval(

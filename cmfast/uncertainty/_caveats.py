@@ -32,6 +32,10 @@ FEW_CLUSTERS = 12  # with fewer, 95 % intervals cover less than 90 %, by every m
 FEWEST_WEIGHTED = 20  # effective size of a class by uneven weights for coverage of 90 %, see docs/uncertainty.md
 FEWEST_WEIGHTED_IN_AVERAGES = 8  # the same for averages of areas over classes, and for Newcombe's intervals
 FEWEST_WRONG_RANKS = 1.0  # size of the smaller class times the distance of an area from 0 or 1, for coverage of 90 %
+FEWEST_IN_PAIRS = 8  # samples of a class for which differences of two areas are covered in 90 % by standard errors
+FEWEST_IN_SURE_PAIRS = 20  # the same if too few samples are ranked wrongly by a model
+FEWEST_BY_LOGITS = 8  # samples of a class from which areas have the logit interval by default
+FEWEST_WRONG_BY_LOGITS = 2.0  # the same of the size of the smaller class times the distance of an area from 0 or 1
 UNEVEN = 0.75  # effective size of a class, as a share of its samples, from which weights are as good as equal
 BIASED = 1.0  # bias of `tau` in standard errors
 AVERAGES = (Over.MEAN, Over.ADJUSTED, Over.GEOMETRIC, Over.TAU, Over.TAU_WEIGHTED, Over.MIN)
@@ -192,6 +196,16 @@ def find_few_wrong_ranks(area: np.ndarray, size: np.ndarray) -> np.ndarray:
         return np.asarray(size * np.minimum(area, 1.0 - area) < FEWEST_WRONG_RANKS)
 
 
+def find_small_areas(area: np.ndarray, size: np.ndarray, *, weighted: bool) -> np.ndarray:
+    """Return a mask of areas that have Newcombe's interval by default, given the size of the smaller class.
+
+    docs/uncertainty.md gives the coverage of both, also by effective sizes of `weighted` samples.
+    """
+    fewest = FEWEST_WEIGHTED if weighted else FEWEST_BY_LOGITS
+    with np.errstate(invalid="ignore"):
+        return np.asarray((size < fewest) | (size * np.minimum(area, 1.0 - area) < FEWEST_WRONG_BY_LOGITS))
+
+
 def warn_of_few_wrong_ranks(area: np.ndarray, error: np.ndarray, sizes: tuple[np.ndarray, np.ndarray]) -> None:
     """Warn of intervals of areas of two classes that are too narrow, as the smaller class is almost never misranked.
 
@@ -240,6 +254,21 @@ def warn_of_undefined_areas(
         where = f" in {np.count_nonzero(problems)} of {problems.size} problems" if batch else ""
         needed = ("a sample", "two samples")[size]
         failures.warn_diagnostic(f"{what} are NaN{where}: {text}, and they need {needed} of each class")
+
+
+def warn_of_small_pairs(areas: np.ndarray, sizes: tuple[np.ndarray, np.ndarray]) -> None:
+    """Warn of differences of two areas, shape (2, ...), whose interval by standard errors is too narrow.
+
+    docs/uncertainty.md gives the coverage by the size of the smaller class.
+    """
+    smaller = np.minimum(*sizes)
+    few = find_few_wrong_ranks(areas, smaller).any(0) & (smaller < FEWEST_IN_SURE_PAIRS)
+    few = (few | (smaller < FEWEST_IN_PAIRS)) & ~np.isnan(areas.sum(0)) & (smaller > 1.0)
+    if few.any():
+        where = f" in {np.count_nonzero(few)} of {few.size} problems" if few.ndim else ""
+        text = f"the smaller class has {smaller[few].min():.3g} samples{where}"
+        cure = wording.option("method", "newcombe")
+        failures.warn_diagnostic(f"{text}: the interval of the difference may be too narrow; use {cure}")
 
 
 def warn_of_small_classes(codes: np.ndarray) -> None:

@@ -32,6 +32,7 @@ from cmfast.uncertainty._paired_counts import PairedCounts
 from cmfast.uncertainty._symmetry_tests import check_paired
 
 CompareMethod: TypeAlias = Literal["bca", "percentile", "basic", "normal", "delta"]
+AreaCompareMethod: TypeAlias = Literal["delta", "newcombe"]
 CompareTest: TypeAlias = Literal["permutation", "interval"]
 REPLICATES_BYTES = 2**27  # of replicated metrics held at a time
 MOST_JACKKNIFE_BYTES = 2**26  # of leave-one-out sums held at a time
@@ -160,7 +161,7 @@ def compare(
     /,
     names: Any = None,
     *,
-    method: CompareMethod = "bca",
+    method: CompareMethod | AreaCompareMethod = "bca",
     test: CompareTest = "permutation",
     confidence_level: float = 0.95,
     n_resamples: int = 10_000,
@@ -188,12 +189,13 @@ def compare(
     names : str or list of str
         As for :func:`cmfast.metrics.compute`; with `multilabel` as for :func:`cmfast.metrics.multilabel`. Or areas
         alone, as for :func:`interval`: "roc_auc", "average_precision", "roc_auc_ovr", "roc_auc_ovo", ...
-    method : {"bca", "percentile", "basic", "normal", "delta"}
+    method : {"bca", "percentile", "basic", "normal", "delta", "newcombe"}
         Method of the interval: bias-corrected and accelerated bootstrap; quantiles of the replicates; the quantiles
         reflected at the difference; normal interval with the standard error of the replicates; normal interval with
-        the standard error of the delta method, without resampling. Areas have "delta" alone, by the standard error of
-        :func:`interval`, with the test "interval", and take besides `confidence_level`, `sample_weight`,
-        `pos_label`, `clusters`, `max_fpr` and `num_threads`.
+        the standard error of the delta method, without resampling. Areas have "delta", by the standard error of
+        :func:`interval`, and "roc_auc" without `clusters` and `max_fpr` also "newcombe", for small classes; both with
+        the test "interval". They take besides `confidence_level`, `sample_weight`, `pos_label`, `clusters`, `max_fpr`
+        and `num_threads`.
     test : {"permutation", "interval"}
         Source of the p-value: a paired permutation test, which swaps both predictions of a sample (or cluster) in
         which they differ; or the interval, where p is the smallest significance level that excludes 0. The second is
@@ -240,8 +242,9 @@ def compare(
         No samples at all; fewer than twelve clusters, for which intervals are too narrow; the classifiers differ in so
         few samples or clusters that p cannot be ``1 - confidence_level``; a metric of ordered classes is requested for
         more than two text classes without a declared order; areas with uneven weights, as for :func:`auc_covariance`;
-        labels of shape (n, L) that are 0 or 1, as of `multilabel`, without this option; an area, or a standard error,
-        that is NaN because a class has no sample, or one.
+        differences of "roc_auc" by "delta" if a class has fewer than eight samples, or fewer than twenty of which
+        hardly any are ranked wrongly; labels of shape (n, L) that are 0 or 1, as of `multilabel`, without this option;
+        an area, or a standard error, that is NaN because a class has no sample, or one.
 
     Notes
     -----
@@ -250,6 +253,9 @@ def compare(
     sample of a cell ``T[truth, first, second]`` gives the same value. The delta method uses the exact derivatives of
     both metrics by the cells, summed within clusters; NaN where one of them has no derivative. It runs on the host,
     where the counts are.
+
+    "newcombe" combines the intervals of both areas that :func:`interval` makes to that of the difference, with their
+    correlation, as standard errors combine. p is that of the interval that just excludes 0.
 
     The permutation test gives the probability of a difference at least as large if the classifiers are interchangeable:
     in every sample (or cluster) in which they differ, both predictions are swapped with probability 1/2. If this leads
@@ -270,7 +276,7 @@ def compare(
     ----------
     Efron, Better bootstrap confidence intervals, 1987. Davison and Hinkley, Bootstrap methods and their application,
     1997, sections 5.2 and 5.3. Edgington, Randomization tests, 1980. Phipson and Smyth, Permutation p-values should
-    never be zero, 2010.
+    never be zero, 2010. Zou, Toward using confidence intervals to compare correlations, 2007, of "newcombe".
 
     Examples
     --------

@@ -123,6 +123,9 @@ def accept_labels_of_groups(function: Callable[..., R]) -> Callable[..., R]:
                     validate.refuse(option, "left out with areas", describe_value(value))
             found: R = _compare_areas(given, options)
             return found
+        max_fpr = options.pop("max_fpr", None)
+        if max_fpr is not None:
+            validate.refuse("max_fpr", f"left out but for {_areas.AREA!r}", describe_value(max_fpr))
         if not options.keys().isdisjoint((*SIDES, "names")):
             given = gather_named_arrays(given, options, SIDES)
         ignored = options.pop("ignore_index", None)
@@ -157,6 +160,8 @@ def _compare_areas(given: tuple[Any, ...], options: dict[str, Any]) -> Any:
         )
         if isinstance(found.columns["groups"], str):
             given = (*given[:2], {found.columns["groups"]: given[2]}, *given[3:])
+    elif 0 < len(given) < 3 and frames.holds_columns(given[0]) and not frames.is_column(given[0]):
+        table_columns.refuse_table_without_columns(SIDES_OF_AREAS, options.get("names", given[-1]))
     if len(given) == 2 and "names" not in options:
         wanted = "given with labels, scores and groups, as counts do not tell the scores of samples"
         validate.refuse("names", f"{wanted}: {', '.join(SIDES_OF_AREAS)}", validate.format_value(given[1]))
@@ -263,6 +268,7 @@ class _AreaOptions(NamedTuple):
     on_failure: OnFailure = None
     sample_weight: Any = None
     clusters: Any = None
+    max_fpr: float | None = None
     num_threads: int | None = None
 
 
@@ -276,7 +282,11 @@ def _compare_area(name: str, given: tuple[Any, ...], options: _AreaOptions) -> G
     on_failure, num_threads = validate.on_failure(options.on_failure), validate.num_threads(options.num_threads)
     seed = int(validate.generator(options.rng).integers(2**63))
     chosen = AreaOptions(
-        pos_label=pos_label, sample_weight=options.sample_weight, clusters=clusters, num_threads=num_threads
+        pos_label=pos_label,
+        sample_weight=options.sample_weight,
+        clusters=clusters,
+        max_fpr=options.max_fpr,
+        num_threads=num_threads,
     )
     y_true, y_score, groups = given
     adopted = _group_areas.adopt(name, (y_true, y_score, groups), chosen)
@@ -284,7 +294,7 @@ def _compare_area(name: str, given: tuple[Any, ...], options: _AreaOptions) -> G
     to_all = isinstance(reference, str) and reference == OVERALL and OVERALL not in labels
     _check_number_of_groups(len(labels), 0, labels, "ignore" if to_all else on_failure)
     place = None if to_all else _find_reference(reference, labels)
-    method = _resolve_area_method(method, name, clusters, to_all=to_all)
+    method = _resolve_area_method(method, name, clusters, options.max_fpr, to_all=to_all)
     drawn = n_resamples if method == "bootstrap" else None
     found = _group_areas.measure(name, adopted, drawn, seed, on_failure=on_failure, method=method, to_all=to_all)
 
@@ -312,18 +322,18 @@ def _compare_area(name: str, given: tuple[Any, ...], options: _AreaOptions) -> G
     return axis_names.name_axes(compared, {}, "", named) if named else compared
 
 
-def _resolve_area_method(method: Any, name: str, clusters: Any, *, to_all: bool) -> str:
+def _resolve_area_method(method: Any, name: str, clusters: Any, max_fpr: Any, *, to_all: bool) -> str:
     """Return the method for an area, by default the most accurate one; refuse one that the comparison does not have."""
     if to_all:
         if method in ("newcombe", "logit"):
             wanted = f"delta or bootstrap with areas and reference={OVERALL!r}, as a group is part of all samples"
             validate.refuse("method", wanted, method)
         return "delta" if method is None else str(method)
-    fits = name == _areas.AREA and (clusters is None or clusters is False)
-    if method == "newcombe" and not fits:
-        of = "clusters" if name == _areas.AREA else repr(name)
+    default = _areas.choose_method(name, clusters, max_fpr)
+    if method == "newcombe" and default != method:
+        of = _areas.describe_without_newcombe(name, max_fpr)
         validate.refuse("method", f"bootstrap, delta or logit with {of}", method)
-    return ("newcombe" if fits else "logit") if method is None else str(method)
+    return default if method is None else str(method)
 
 
 @overload
@@ -342,6 +352,7 @@ def compare_groups(
     on_failure: OnFailure = ...,
     ignore_index: Ignored = ...,
     multilabel: Literal[False] = ...,
+    max_fpr: None = ...,
     sample_weight: None = ...,
     clusters: None = ...,
     num_threads: int | None = ...,
@@ -362,6 +373,7 @@ def compare_groups(
     on_failure: OnFailure = ...,
     ignore_index: Ignored = ...,
     multilabel: Literal[False] = ...,
+    max_fpr: None = ...,
     sample_weight: None = ...,
     clusters: None = ...,
     num_threads: int | None = ...,
@@ -421,6 +433,7 @@ def compare_groups(
     on_failure: OnFailure = None,
     ignore_index: Ignored = None,
     multilabel: bool = False,
+    max_fpr: float | None = None,
     sample_weight: Any = None,
     clusters: Any = None,
     num_threads: int | None = None,
@@ -446,8 +459,8 @@ def compare_groups(
         Bootstrap of the samples of each group; standard errors by the delta method, without resampling; Wilson's
         intervals of each group combined, for metrics that are shares of samples (accuracy, recall, precision, ...).
         Default: "wilson" for these and for fairness, "bootstrap" for other metrics, and with weights or clusters. Areas
-        have "bootstrap", "delta" and "logit", and "roc_auc" without clusters "newcombe", its default; that of others is
-        "logit", and "delta" with `reference` "overall" (see Notes).
+        have "bootstrap", "delta" and "logit", and "roc_auc" without `clusters` and `max_fpr` "newcombe", its default;
+        that of others is "logit", and "delta" with `reference` "overall" (see Notes).
     reference : label, optional
         The group that all others are compared with, a position for matrices without labels; or "overall": each group is
         compared with all samples, its own among them (a group of this name comes first). Default: every pair.
@@ -472,6 +485,8 @@ def compare_groups(
         `y_true` and `y_pred` are indicators, shape (n, L): 1 where the sample of the row has the label of the column.
         Names are those of :func:`cmfast.metrics.multilabel`. Samples, or `clusters`, are drawn with all their labels
         together, by "bootstrap"; `pos_label`, `ignore_index` and `sample_weight` are refused.
+    max_fpr : float, optional
+        For "roc_auc": areas up to this false positive rate, as for :func:`interval`.
     sample_weight : array, shape (n,), or str, optional
         If labels are given: weights of the samples, such as survey weights, or the name of their column. Their scale
         changes nothing.
@@ -510,8 +525,9 @@ def compare_groups(
       difference and those of Donner and Zou of the ratio.
     - Areas: "logit" and "newcombe" combine the intervals of both groups, as :func:`interval` makes them, in the same
       way as "wilson"; "delta" has DeLong's variance of each group, or the sum of its squared influences. They take
-      `method`, `reference`, `confidence_level`, `n_resamples`, `rng`, `pos_label`, `on_failure`, `sample_weight`,
-      `clusters` and `num_threads`. The area of a group without a positive or a negative sample is undefined.
+      `method`, `reference`, `confidence_level`, `n_resamples`, `rng`, `pos_label`, `on_failure`, `max_fpr`,
+      `sample_weight`, `clusters` and `num_threads`. The area of a group without a positive or a negative sample is
+      undefined.
     - "overall": a group and all samples are not independent. "wilson" gives the interval of the group and the other
       samples, times the share of the latter, as if that share were fixed; "delta" differentiates in the cells of all
       groups; "bootstrap" adds up the replicates of all groups. Areas have these two alone, as the area of all samples
@@ -571,7 +587,7 @@ def compare_groups(
     >>> uncertainty.compare_groups(y, score, site, "roc_auc").verdict()
     'the groups differ'
     """
-    del ignore_index, multilabel  # read before this call
+    del ignore_index, multilabel, max_fpr  # read before this call
     M, units = _split_units(M, sample_weight, clusters, method)
     if method is not None:
         validate.choice("method", method, get_args(GroupMethod))

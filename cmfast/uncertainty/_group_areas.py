@@ -87,12 +87,16 @@ class AreasOfGroups(NamedTuple):
 
 
 class GroupedScores(NamedTuple):
-    """Adopted labels, scores and weights of all samples, and the position of the group of each; labels of groups."""
+    """Adopted labels, scores and weights of all samples, and the position of the group of each; labels of groups.
+
+    `max_fpr` is the false positive rate up to which areas under ROC curves are taken.
+    """
 
     scored: Scored
     group: np.ndarray
     labels: tuple[Any, ...]
     names: tuple[str, ...]
+    max_fpr: float
 
     def select(self, g: int) -> Scored:
         """Return the samples of a group."""
@@ -112,13 +116,13 @@ def adopt(name: str, sides: tuple[Any, Any, Any], chosen: AreaOptions) -> Groupe
     dispatch.check_row_order(
         y_true=y_true, y_score=y_score, groups=groups, sample_weight=chosen.sample_weight, clusters=chosen.clusters
     )
-    given, _ = _area_influences.adopt(name, y_true, {"y_score": y_score}, chosen)
+    given, max_fpr = _area_influences.adopt(name, y_true, {"y_score": y_score}, chosen)
     if given.codes.ndim != 1:
         validate.refuse("y_true", "of shape (n,), the label of each sample", f"shape {given.codes.shape}")
     keys, number, order = number_groups(groups, given.codes, given.codes.shape)
     position = np.empty(len(order), np.int64)
     position[order] = np.arange(len(order))
-    return GroupedScores(given, position[np.asarray(number)], keys.labels, keys.names)
+    return GroupedScores(given, position[np.asarray(number)], keys.labels, keys.names, max_fpr)
 
 
 def measure(
@@ -150,12 +154,12 @@ def measure(
     influences: list[np.ndarray] = [np.zeros(0)] * G
     with np.errstate(divide="ignore", invalid="ignore"):  # of groups without samples of a class
         for g in np.flatnonzero(status == OK):
-            found = _area_influences.compute(name, parts[g], parts[g].scores[0], 1.0)
+            found = _area_influences.compute(name, parts[g], parts[g].scores[0], given.max_fpr)
             area[g], influences[g] = found.area, found.influence
             error[g] = np.sqrt(parts[g].estimate_covariances([found.influence])[0, 0])
         usable = (status == OK)[given.group] if G else np.zeros(0, np.bool_)
         everything = given.scored.take(usable)
-        whole = _area_influences.compute(name, everything, everything.scores[0], 1.0)
+        whole = _area_influences.compute(name, everything, everything.scores[0], given.max_fpr)
     of_all = np.full(len(given.group), np.nan)
     of_all[usable] = whole.influence
     errors = _compare_with_all(given, parts, influences, area, whole.area, of_all)
@@ -166,7 +170,7 @@ def measure(
         draws, whole_draws = _draw_areas(name, given, status == OK, n_resamples, seed)
     found_areas = AreasOfGroups(area, error, (sizes[0], sizes[1]), whole.area, errors, draws, whole_draws)
     if on_failure != "ignore":
-        _warn(name, found_areas, parts, method, to_all=to_all)
+        _warn(name, found_areas, parts, method, partial=given.max_fpr != 1.0, to_all=to_all)
     return found_areas
 
 
@@ -202,7 +206,7 @@ def _draw_areas(
 
     Each group has its own counter-based generator; NaN for groups with one sample or cluster.
     """
-    G, scored = len(given.labels), given.scored
+    G, scored, max_fpr = len(given.labels), given.scored, given.max_fpr
     draws, together = np.full((G, n_resamples), np.nan), np.full(n_resamples, np.nan)
     generators = [np.random.Generator(np.random.Philox(key=[seed, g])) for g in range(G)]
     rows = [np.flatnonzero(given.group == g) for g in range(G)]
@@ -220,14 +224,16 @@ def _draw_areas(
             drawn = generators[g].integers(0, k, (b, k)) + k * np.arange(b)[:, np.newaxis]
             times = np.bincount(drawn.ravel(), minlength=b * k).reshape(b, k)
             weight[:, rows[g]] = times[:, unit] * part.weight
-            draws[g, first : first + b] = draw_area(name, part.codes, part.scores[0], weight[:, rows[g]])
-        together[first : first + b] = draw_area(name, scored.codes, scored.scores[0], weight)
+            draws[g, first : first + b] = draw_area(name, part.codes, part.scores[0], weight[:, rows[g]], max_fpr)
+        together[first : first + b] = draw_area(name, scored.codes, scored.scores[0], weight, max_fpr)
     return draws, together
 
 
-def draw_area(name: str, codes: np.ndarray, scores: np.ndarray, weight: np.ndarray) -> np.ndarray:
+def draw_area(name: str, codes: np.ndarray, scores: np.ndarray, weight: np.ndarray, max_fpr: float = 1.0) -> np.ndarray:
     """Return the area `name` under each of b weightings of samples, given weights (b, n); NaN where it is undefined."""
     with np.errstate(divide="ignore", invalid="ignore"):
+        if name == AREA and max_fpr < 1.0:
+            return _draw_partial_area(codes == 1, scores, weight, max_fpr)
         if name == AREA:
             return _draw_roc_area(codes == 1, scores, weight)
         if name == AVERAGE_PRECISION:
@@ -278,6 +284,18 @@ def _draw_roc_area(positive: np.ndarray, scores: np.ndarray, weight: np.ndarray)
     return np.asarray((false * above).sum(-1) / (true.sum(-1) * false.sum(-1)))
 
 
+def _draw_partial_area(positive: np.ndarray, scores: np.ndarray, weight: np.ndarray, max_fpr: float) -> np.ndarray:
+    """Return the standardised area up to a false positive rate under each weighting, as `compute_area` does."""
+    true, false = _sum_scores(positive, scores, weight)
+    before = np.cumsum(false, axis=1) - false
+    limit = max_fpr * false.sum(-1, keepdims=True)
+    share = np.where(false > 0.0, np.clip((limit - before) / np.where(false > 0.0, false, 1.0), 0.0, 1.0), 0.0)
+    above = np.cumsum(true, axis=1) - true + 0.5 * share * true
+    area = (share * false * above).sum(-1) / (true.sum(-1) * false.sum(-1))
+    chance = 0.5 * max_fpr * max_fpr
+    return np.asarray(0.5 + 0.5 * (area - chance) / (max_fpr - chance))
+
+
 def _draw_average_precision(positive: np.ndarray, scores: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """Return the average precision under each weighting."""
     true, false = _sum_scores(positive, scores, weight)
@@ -286,7 +304,7 @@ def _draw_average_precision(positive: np.ndarray, scores: np.ndarray, weight: np
     return np.asarray(np.where(true > 0.0, true * precision, 0.0).sum(-1) / true.sum(-1))
 
 
-def _warn(name: str, found: AreasOfGroups, parts: list[Scored], method: str, *, to_all: bool) -> None:
+def _warn(name: str, found: AreasOfGroups, parts: list[Scored], method: str, *, partial: bool, to_all: bool) -> None:
     """Warn of groups whose samples are too few for the interval of an area, or that have few clusters."""
     clustered = any(part.unit is not None for part in parts)
     if clustered:
@@ -304,7 +322,7 @@ def _warn(name: str, found: AreasOfGroups, parts: list[Scored], method: str, *, 
             few |= _caveats.find_few_wrong_ranks(found.area, sizes)
     few &= ~np.isnan(found.area)
     if few.any():
-        offered = name == AREA and not clustered and not robust and not to_all
+        offered = name == AREA and not partial and not clustered and not robust and not to_all
         cure = f"use {wording.option('method', 'newcombe')}" if offered else "only more samples help"
         failures.warn_diagnostic(
             f"intervals of {name} hold less often than stated: in {np.count_nonzero(few)} of {len(few)} groups a class "

@@ -133,7 +133,8 @@ def interval(
         Target: metrics, or the cells of the matrix that :func:`cmfast.normalize` returns; then leave `names` out.
     method : {"bca", "percentile", "basic", "normal", "wilson", "posterior", "logit", "newcombe"}
         Method (see Notes); default: "bca", or "percentile" with "dirichlet" and for cells, which have neither "wilson"
-        nor "posterior". Areas have "logit", the default, and "normal"; "roc_auc" also "newcombe".
+        nor "posterior". Areas have "logit", the default, and "normal"; "roc_auc" without `clusters` and `max_fpr` also
+        "newcombe", its default if a class is small.
     confidence_level : float
         Nominal coverage of the intervals.
     scheme : {"multinomial", "rows", "dirichlet"}
@@ -195,11 +196,11 @@ def interval(
         from the diagonal, are rare; few samples are correct, wrong or of a class in an average; `min_recall` of classes
         with similar recalls; replicates that are not centred on the estimate, as for an average over many small
         classes. The message names a better method. With clusters: only fewer than twelve clusters. Strata with one
-        cluster, or one sample. For areas: a class without a sample, or with one; a standard error of 0; uneven weights,
-        as for :func:`auc_covariance`; and, unless by "newcombe", an area of two classes whose smaller class is so
-        rarely ranked wrongly that its size times the distance of the area from 0 or 1 is below 1; averages over classes
-        if a class has fewer than eight samples. A matrix without samples. Never if `on_failure` is "ignore". And labels
-        of shape (n, L) that are 0 or 1, as of `multilabel`, without this option.
+        cluster, or one sample. For areas: a class without a sample, or with one; uneven weights, as for
+        :func:`auc_covariance`; by "logit" and "normal" a standard error of 0, and an area of two classes whose smaller
+        class is so rarely ranked wrongly that its size times the distance of the area from 0 or 1 is below 1; averages
+        over classes if a class has fewer than eight samples. A matrix without samples. Never if `on_failure` is
+        "ignore". And labels of shape (n, L) that are 0 or 1, as of `multilabel`, without this option.
 
     Notes
     -----
@@ -219,7 +220,9 @@ def interval(
     - "newcombe": for "roc_auc" of two classes, without `clusters` and `max_fpr`: the areas that are not farther from
       the estimate than a multiple of the standard error that they would have themselves, by Newcombe's formula for
       classes of these sizes, or by DeLong where that is larger at the estimate. With weights by Kish's effective sizes.
-      For small classes and areas near 0 and 1: it has a width where all samples are ranked rightly, too.
+      For small classes and areas near 0 and 1: it has a width where all samples are ranked rightly, too. By default it
+      is for areas whose smaller class has fewer than eight samples (with weights an effective size below twenty), or
+      whose size times the distance of the area from 0 or 1 is below 2; each problem of a batch has its own.
 
     One-vs-rest averages are means of the areas of each class against all others, one-vs-one averages of those of all
     pairs of classes (Hand and Till); "weighted" ones by the shares of the classes, which count as random. The columns

@@ -7,6 +7,8 @@ measure based on the Mann-Whitney statistic, part 2, 2006, after Hanley and McNe
 both classes vary alike, and is multiplied where DeLong's variance at the estimate is larger.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from cmfast.uncertainty._group_statistics import N_HALVINGS
@@ -70,3 +72,56 @@ def compute_newcombe_ends(
                 inside, outside = np.where(far, inside, middle), np.where(far, middle, outside)
             ends.append(np.where(np.isnan(area + variance), np.nan, outside))
     return ends[0], ends[1]
+
+
+class PairedAreas(NamedTuple):
+    """Areas of two models on the same samples, arrays of shape (2, ...); the covariance of both, and class sizes (...).
+
+    The reaches of both intervals combine as standard errors of dependent estimates do: the square of the reach of the
+    difference is ``x**2 + y**2 - 2 * r * x * y``, with the correlation `r` of both areas (Zou, Toward using confidence
+    intervals to compare correlations, 2007). It is taken for 0 where a variance is 0.
+    """
+
+    areas: np.ndarray
+    variances: np.ndarray
+    covariance: np.ndarray
+    sizes: tuple[np.ndarray, np.ndarray]
+
+    @property
+    def correlation(self) -> np.ndarray:
+        """Correlation of both areas, shape (...)."""
+        scale = np.sqrt(self.variances[0] * self.variances[1])
+        return np.where(scale > 0.0, np.clip(self.covariance / np.where(scale > 0.0, scale, 1.0), -1.0, 1.0), 0.0)
+
+    def compute_ends(self, z: float) -> tuple[np.ndarray, np.ndarray]:
+        """Return both ends of the interval of the difference, first minus second, `z` standard errors wide."""
+        wide = np.full(self.areas.shape, z)
+        low, high = compute_newcombe_ends(self.areas, self.variances, self.sizes, wide)
+        below, above = self.areas - low, high - self.areas
+        difference = self.areas[0] - self.areas[1]
+        return difference - self._combine(below[0], above[1]), difference + self._combine(above[0], below[1])
+
+    def _combine(self, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        """Return the reach of the difference from those of both areas."""
+        return np.asarray(np.sqrt(np.maximum(x * x + y * y - 2.0 * self.correlation * x * y, 0.0)))
+
+    def find_root(self) -> np.ndarray:
+        """Return the z at which the interval of the difference touches 0.
+
+        The reaches at this z, which combine to the difference, are a point of an ellipse, found by bisection of its
+        angle.
+        """
+        first, second = self.areas
+        difference = first - second
+        low, high = np.zeros(difference.shape), np.full(difference.shape, np.pi / 2.0)
+        one = other = low
+        with np.errstate(invalid="ignore", divide="ignore"):
+            for _ in range(N_HALVINGS):
+                angle = 0.5 * (low + high)
+                scale = np.sqrt(np.maximum(1.0 - self.correlation * np.sin(2.0 * angle), 0.0))
+                reach = difference / scale
+                ends = first - reach * np.sin(angle), second + reach * np.cos(angle)
+                one, other = compute_newcombe_z(self.areas, self.variances, self.sizes, np.stack(ends))
+                low, high = np.where(one < other, angle, low), np.where(one < other, high, angle)
+        root = np.where(difference == 0.0, 0.0, np.fmin(one, other))
+        return np.where(np.isnan(difference + self.variances.sum(0)), np.nan, root)

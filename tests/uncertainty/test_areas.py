@@ -136,9 +136,12 @@ def test_intervals():
         for part, other in zip(one, found.interval(confidence_level=0.9), strict=True):
             assert_same_bits(part, other[k])
         auc, error = found.auc[k], found.standard_error[k]
+        logit = uncertainty.interval(y, row, "roc_auc", confidence_level=0.9, method="logit")
+        assert logit == one
+        assert_same_bits(logit.low, found.interval(confidence_level=0.9, method="logit").low[k])
         reach = NormalDist().inv_cdf(0.95) * error / (auc * (1 - auc))
         ends = 1 / (1 + (1 - auc) / auc * np.exp([reach, -reach]))
-        np.testing.assert_allclose([one.low, one.high], ends, rtol=1e-13)
+        np.testing.assert_allclose([logit.low, logit.high], ends, rtol=1e-13)
         normal = uncertainty.interval(y, row, "roc_auc", method="normal")
         np.testing.assert_allclose([normal.low, normal.high], auc + LEVEL * error * np.array([-1, 1]), rtol=1e-13)
     text = uncertainty.interval(np.where(y, "ill", "well"), scores[0], "roc_auc", pos_label="ill")
@@ -157,9 +160,15 @@ def test_intervals_without_width_warn(y, scores):
         with pytest.warns(cmfast.DiagnosticWarning, match=r"^uncertainty\.interval: a standard error is 0"):
             found = uncertainty.interval(y, scores, "roc_auc", method=method)
         assert found.low == found.estimate == found.high
-    with pytest.warns(cmfast.DiagnosticWarning, match=r"^AucCovariance\.interval: a standard error is 0"):
-        uncertainty.auc_covariance(y, [scores]).interval()
-    uncertainty.interval(y, scores, "roc_auc", on_failure="ignore")
+    with pytest.warns(cmfast.DiagnosticWarning, match=r"^AucCovariance\.interval: a standard error is 0.*newcombe"):
+        uncertainty.auc_covariance(y, [scores]).interval(method="logit")
+    uncertainty.interval(y, scores, "roc_auc", method="logit", on_failure="ignore")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = uncertainty.interval(y, scores, "roc_auc")
+        assert found.high - found.low > 0.3
+        assert found.explain().endswith(" by newcombe")
+        assert uncertainty.auc_covariance(y, [scores]).interval().low[0] == found.low
 
 
 def find_newcombe_ends(area, variance, m, n, level=0.95):
@@ -197,6 +206,32 @@ def test_newcombe(sizes, apart, level):
         assert (found.high == 1.0).all()
     turned = uncertainty.interval(np.tile(y, (5, 1)), -scores, "roc_auc", method="newcombe", confidence_level=level)
     np.testing.assert_allclose([turned.low, turned.high], 1 - np.array([found.high, found.low]), atol=1e-12)
+
+
+def test_the_default_fits_the_classes():
+    """Newcombe's for fewer than eight samples of a class, with weights twenty, or hardly any ranked wrongly."""
+    rng = np.random.default_rng(5)
+    y = np.repeat([1, 0], [40, 60])
+    few = np.repeat([1, 0], [7, 93])
+    labels = np.stack([y, few, y, y])
+    scores = rng.normal(size=(4, 100)) + labels * np.array([1.0, 1.0, 3.0, 1.0])[:, np.newaxis]
+    scores[2] = np.where(y, 9.0, scores[2] - 9.0)
+    found = uncertainty.interval(labels, scores, "roc_auc")
+    both = uncertainty.auc_covariance(labels, scores[:, np.newaxis]).interval()
+    assert found.explain() == "roc_auc: 4 intervals, 95 % by newcombe and logit"
+    for k, method in enumerate(("logit", "newcombe", "newcombe", "logit")):
+        alone = uncertainty.interval(labels[k], scores[k], "roc_auc")
+        chosen = uncertainty.interval(labels[k], scores[k], "roc_auc", method=method)
+        assert alone.explain().endswith(f" by {method}")
+        for part in ("low", "high"):
+            assert_same_bits(getattr(alone, part), getattr(chosen, part))
+            assert_same_bits(np.asarray(getattr(found, part)[k]), np.asarray(getattr(alone, part)))
+            assert_same_bits(getattr(both, part)[k, 0], getattr(found, part)[k])
+    weight = np.where(np.arange(100) % 3, 1.0, 12.0)  # effective sizes of 18 and 27
+    uneven = uncertainty.interval(y, scores[0], "roc_auc", sample_weight=weight)
+    assert uneven.explain().endswith(" by newcombe")
+    tensors = uncertainty.interval(torch.from_numpy(labels), torch.from_numpy(scores), "roc_auc")
+    assert_same_bits(tensors.low.numpy(), found.low)
 
 
 def test_newcombe_takes_the_effective_sizes_of_weights():
@@ -240,6 +275,7 @@ def test_newcombe_covers_with_small_classes_and_logit_warns_where_it_does_not(m,
         return found.estimate, (found.low <= area) & (area <= found.high)
 
     assert find_coverage("newcombe")[1].mean() > 0.9
+    assert find_coverage(None)[1].mean() > 0.89
     estimate, held = find_coverage("logit")
     silent = min(m, n) * np.minimum(estimate, 1 - estimate) >= 1.0
     assert held.mean() > 0.9 or silent.mean() < 0.75
@@ -247,7 +283,7 @@ def test_newcombe_covers_with_small_classes_and_logit_warns_where_it_does_not(m,
         for row in k:
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
-                uncertainty.interval(y, scores[row], "roc_auc")
+                uncertainty.interval(y, scores[row], "roc_auc", method="logit")
             said = ["too few are ranked wrongly, and the interval is too narrow" in str(one.message) for one in caught]
             assert said == [] if silent[row] else said == [True]
 
@@ -259,8 +295,13 @@ def test_small_classes_are_named_with_their_problem():
     texts = [str(one.message) for one in caught]
     assert texts[0].endswith('has no width and is too narrow; use method="newcombe"')
     assert "areas of 2 of 3 problems, first 0.75 with 2 samples in the smaller class: too few" in texts[1]
-    uncertainty.interval(y, scores, "roc_auc", on_failure="ignore")
-    uncertainty.interval(y, scores, "roc_auc", method="newcombe")
+    uncertainty.interval(y, scores, "roc_auc", method="normal", on_failure="ignore")
+    covariances = uncertainty.auc_covariance(y, np.array(scores)[:, np.newaxis])
+    with pytest.warns(cmfast.DiagnosticWarning) as caught:
+        covariances.interval(method="logit")
+    assert "areas of 2 of 3 problems, first 0.75 with 2 samples" in str(caught[1].message)
+    uncertainty.interval(y, scores, "roc_auc")
+    covariances.interval()
 
 
 NAMES = ["roc_auc", "average_precision"]
@@ -272,6 +313,12 @@ def test_several_areas():
     found = uncertainty.interval(y, scores[0], NAMES, sample_weight=weight, confidence_level=0.9)
     assert list(found) == NAMES
     assert (found.method, found.confidence_level, found.n_resamples) == ("logit", 0.9, 0)
+    assert found["roc_auc"].explain().endswith(" by logit")
+    assert found["average_precision"].explain().endswith(" by logit")
+    assert uncertainty.interval(y, scores[0], NAMES, method="normal").method == "normal"
+    few = uncertainty.interval(y[:12], scores[0, :12], NAMES, on_failure="ignore")
+    assert few.method == "newcombe and logit"
+    assert uncertainty.interval(y, scores[0], NAMES, clusters=np.arange(250) // 2).method == "logit"
     pair = uncertainty.compare(y, scores[0], scores[1], NAMES, sample_weight=weight)
     for name in NAMES:
         one = uncertainty.interval(y, scores[0], name, sample_weight=weight, confidence_level=0.9)
@@ -417,8 +464,8 @@ REFUSED = {
         "method must be logit or normal with 'average_precision', got newcombe",
     ),
     "newcombe of covariances": (
-        lambda: uncertainty.auc_covariance(Y, [S]).interval(method="newcombe"),
-        "method must be logit or normal, as the sizes of the classes are not kept",
+        lambda: uncertainty.auc_covariance(Y, [S], name="average_precision").interval(method="newcombe"),
+        'method must be logit or normal unless for "roc_auc" of two classes, without clusters, max_fpr and Dask arrays',
     ),
     "bootstrap": (
         lambda: uncertainty.interval(Y, S, "roc_auc", method="bca"),
@@ -435,6 +482,18 @@ REFUSED = {
         r"of shape \(K, 4\), a row for each model, got shape \(4, 2\); transpose it",
     ),
     "weights": (lambda: uncertainty.interval(Y, Y, "mcc", sample_weight=np.ones(4)), r"got ndarray of shape \(4,\)$"),
+    "table without columns": (
+        lambda: uncertainty.compare(pd.DataFrame({"y": Y, "a": S, "b": S}), "roc_auc"),
+        r"must be the name of a column, .* as in \w+\.compare\(table, .roc_auc., y_true=\.+, y_a=\.+, y_b=\.+\)",
+    ),
+    "list of a table without columns": (
+        lambda: uncertainty.interval(pd.DataFrame({"y": Y, "a": S}), ["roc_auc"]),
+        r"as in uncertainty\.interval\(table, 'roc_auc', y_true=\.\.\., y_score=\.\.\.\)",
+    ),
+    "table without one column": (
+        lambda: uncertainty.compare(pd.DataFrame({"y": Y, "a": S}), "roc_auc", y_true="y", y_a="a"),
+        "y_b must be the name of a column, got nothing",
+    ),
     "other shape": (
         lambda: uncertainty.auc_covariance(Y[:3], [S]),
         r"y_true: \(3,\), y_score without its models: \(4,\)",
@@ -445,7 +504,7 @@ REFUSED = {
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_is_refused(name):
     call, said = REFUSED[name]
-    with pytest.raises(ValueError, match=said):
+    with pytest.raises((TypeError, ValueError), match=said):
         call()
 
 
@@ -565,3 +624,63 @@ def test_areas_of_models_know_their_name_and_their_models():
     assert repr(found).startswith("<AucCovariance: metric average_precision, of new, old, auc ")
     assert found.plot().get_xlabel() == "average_precision, 95 % intervals"
     assert uncertainty.auc_covariance(y, scores).plot().get_xlabel() == "area under the ROC curve, 95 % intervals"
+
+
+@pytest.mark.parametrize("sizes", [(4, 30), (12, 12), (9, 200)])
+@pytest.mark.parametrize("apart", [(1.0, 0.5), (2.5, 1.0), (0.5, 2.0)])
+def test_pairs_by_newcombe(sizes, apart):
+    """Both intervals by a root finder of SciPy, combined with the correlation of the areas; p by another."""
+    rng, y = np.random.default_rng(sizes), np.repeat([1, 0], sizes)
+    a, b = (rng.normal(size=len(y)) + shift * y for shift in apart)
+    b += 0.7 * a
+    found = uncertainty.compare(y, a, b, "roc_auc", method="newcombe")
+    areas, covariance = by_ranks(y, np.stack([a, b]))
+    scale = np.sqrt(covariance[0, 0] * covariance[1, 1])
+    r = covariance[0, 1] / scale if scale > 0 else 0.0
+
+    def find_ends(level):
+        (p, low, high), (q, below, above) = (
+            (x, *find_newcombe_ends(x, v, *sizes, level)) for x, v in zip(areas, np.diag(covariance), strict=True)
+        )
+        reach = [np.sqrt(x * x + y * y - 2 * r * x * y) for x, y in ((p - low, above - q), (high - p, q - below))]
+        return p - q - reach[0], p - q + reach[1]
+
+    np.testing.assert_allclose([found.low, found.high], find_ends(0.95), rtol=1e-7, atol=1e-9)
+    assert (found.name, found.method, found.test) == ("roc_auc", "newcombe", "interval")
+    side = 0 if found.difference > 0 else 1
+    z = brentq(lambda z: find_ends(2 * NormalDist().cdf(z) - 1)[side], 1e-3, 5.0)
+    np.testing.assert_allclose(found.p_value, 2 * NormalDist().cdf(-z), rtol=1e-6)
+    np.testing.assert_allclose(found.probability, NormalDist().cdf(z if found.difference > 0 else -z), rtol=1e-6)
+    turned = uncertainty.compare(y, b, a, "roc_auc", method="newcombe")
+    np.testing.assert_allclose([turned.low, turned.high, turned.p_value], [-found.high, -found.low, found.p_value])
+    rows = uncertainty.compare(np.stack([y, y]), np.stack([a, b]), np.stack([b, a]), "roc_auc", method="newcombe")
+    np.testing.assert_allclose(rows.low, [found.low, turned.low])
+    undefined = uncertainty.compare([1, 1], [1, 2], [2, 1], "roc_auc", method="newcombe")
+    assert np.isnan([undefined.low, undefined.p_value, undefined.probability]).all()
+
+
+def test_pairs_of_small_classes_are_warned_of():
+    rng = np.random.default_rng(3)
+    for m, apart, warns in ((5, 0.5, True), (12, 0.5, False), (12, 4.0, True), (30, 4.0, False)):
+        y = np.repeat([1, 0], [m, 60])
+        a, b = (rng.normal(size=len(y)) + shift * y for shift in (apart, 0.5))
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            uncertainty.compare(y, a, b, "roc_auc")
+            uncertainty.compare(y, a, b, "roc_auc", method="newcombe")
+        said = f"the smaller class has {m} samples: the interval of the difference may be too narrow; use method="
+        assert [said in str(one.message) for one in caught] == [True] * warns
+
+
+def test_pairs_by_newcombe_cover_where_standard_errors_do_not():
+    y, rng = np.repeat([1, 0], [5, 200]), np.random.default_rng(4)
+    shifts = [np.sqrt(2) * NormalDist().inv_cdf(area) for area in (0.98, 0.85)]
+    a, b = (rng.normal(size=(400, 205)) + shift * y for shift in shifts)
+    held = {}
+    for method in ("delta", "newcombe"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", cmfast.DiagnosticWarning)
+            found = uncertainty.compare(np.tile(y, (400, 1)), a, b, "roc_auc", method=method)
+        held[method] = ((found.low <= 0.13) & (found.high >= 0.13)).mean()
+    assert held["delta"] < 0.87
+    assert held["newcombe"] > 0.92

@@ -19,6 +19,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 import cmfast
 from cmfast import uncertainty
+from cmfast.uncertainty._group_areas import draw_area
 
 Z = NormalDist().inv_cdf(0.975)
 NORMAL = NormalDist()
@@ -67,12 +68,13 @@ def test_areas_are_those_of_scikit_learn(name):
     np.testing.assert_allclose(found.ratio, min(want) / max(want), rtol=1e-12)
     first, second = np.array(list(combinations(range(3), 2))).T
     np.testing.assert_allclose(found.pair_difference, np.take(want, first) - np.take(want, second), atol=1e-12)
-    alone = [uncertainty.interval(y[group == g], s[group == g], name, on_failure="ignore") for g in range(3)]
+    given = {"on_failure": "ignore", "method": "newcombe" if name == "roc_auc" else "logit"}
+    alone = [uncertainty.interval(y[group == g], s[group == g], name, **given) for g in range(3)]
     if name == "roc_auc":
         np.testing.assert_allclose(found.standard_error, find_delong_errors(y, s, group)[1], rtol=1e-12)
     logit = compare(y, s, group, name, method="logit")
     np.testing.assert_allclose(logit.standard_error, [x.standard_error for x in alone], rtol=1e-9)
-    np.testing.assert_allclose([logit.low, logit.high], np.transpose([(x.low, x.high) for x in alone]), rtol=1e-9)
+    np.testing.assert_allclose([found.low, found.high], np.transpose([(x.low, x.high) for x in alone]), rtol=1e-9)
     assert found.method == ("newcombe" if name == "roc_auc" else "logit")
 
 
@@ -242,7 +244,8 @@ def test_clusters_and_weights_are_those_of_intervals():
         for name, one in found.items():
             for g in range(3):
                 own = {key: value[group == g] for key, value in options.items()}
-                alone = uncertainty.interval(y[group == g], s[group == g], name, on_failure="ignore", **own)
+                given = own | {"on_failure": "ignore", "method": "logit"}
+                alone = uncertainty.interval(y[group == g], s[group == g], name, **given)
                 np.testing.assert_allclose([one.low[g], one.high[g]], [alone.low, alone.high], rtol=1e-9)
 
 
@@ -351,6 +354,47 @@ def test_equal_groups_differ_rarely(method):
     assert np.mean(found) < 0.05 + 3 * np.sqrt(0.05 * 0.95 / 200)
 
 
+def find_partial_area(y, s, w, max_fpr=0.3):
+    """Return the standardised partial area of scikit-learn."""
+    return roc_auc_score(y, s, sample_weight=w, max_fpr=max_fpr)
+
+
+@pytest.mark.parametrize("options", [{}, {"sample_weight": True}, {"clusters": True}])
+def test_partial_areas(options):
+    y, s, group = draw(seed=6)
+    rng = np.random.default_rng(9)
+    units = {"sample_weight": rng.integers(1, 4, 300).astype(float), "clusters": rng.integers(0, 90, 300)}
+    options = {key: units[key] for key in options}
+    weight = options.get("sample_weight", np.ones(300))
+    found = compare(y, s, group, "roc_auc", max_fpr=0.3, **options)
+    assert found.method == "logit"
+    own = [group == g for g in range(3)]
+    np.testing.assert_allclose(found.estimate, [find_partial_area(y[one], s[one], weight[one]) for one in own])
+    np.testing.assert_allclose(found.overall, find_partial_area(y, s, weight), rtol=1e-12)
+    for g, one in enumerate(own):
+        part = {key: value[one] for key, value in options.items()}
+        alone = uncertainty.interval(y[one], s[one], "roc_auc", max_fpr=0.3, on_failure="ignore", **part)
+        np.testing.assert_allclose([found.low[g], found.high[g]], [alone.low, alone.high], rtol=1e-9)
+    given = options | {"max_fpr": 0.3}
+    for reference in (None, "overall"):
+        drawn, delta = (
+            compare(y, s, group, "roc_auc", method=method, reference=reference, n_resamples=2000, **given)
+            for method in ("bootstrap", "delta")
+        )
+        np.testing.assert_allclose(drawn.pair_high - drawn.pair_low, delta.pair_high - delta.pair_low, rtol=0.2)
+    whole = compare(y, s, group, "roc_auc", max_fpr=1.0, method="bootstrap", n_resamples=50, **options)
+    same = compare(y, s, group, "roc_auc", method="bootstrap", n_resamples=50, **options)
+    np.testing.assert_allclose(whole.pair_low, same.pair_low, rtol=1e-12)
+
+
+@pytest.mark.parametrize("max_fpr", [0.05, 0.3, 0.999])
+def test_replicates_of_partial_areas_are_those_of_scikit_learn(max_fpr):
+    y, s, _ = draw(n=80)
+    weight = np.random.default_rng(2).integers(0, 3, (40, 80)).astype(float)
+    found = draw_area("roc_auc", y, s, weight, max_fpr)
+    np.testing.assert_allclose(found, [find_partial_area(y, s, w, max_fpr) for w in weight], rtol=1e-12)
+
+
 Y, S, G = draw(n=60)
 REFUSED = {
     "counts": (lambda: compare([[[3, 1], [1, 3]]], "roc_auc"), "names must be given with labels, scores and groups"),
@@ -383,6 +427,23 @@ REFUSED = {
     "all samples by logit": (
         lambda: compare(Y, S, G, "average_precision", reference="overall", method="logit"),
         "method must be delta or bootstrap with areas and reference='overall', .*, got logit",
+    ),
+    "partial of counts": (
+        lambda: compare(Y, Y, G, "accuracy", max_fpr=0.5),
+        "max_fpr must be left out but for 'roc_auc'",
+    ),
+    "partial of others": (
+        lambda: compare(Y, S, G, "average_precision", max_fpr=0.5),
+        "max_fpr must be left out with 'average_precision'",
+    ),
+    "partial by newcombe": (
+        lambda: compare(Y, S, G, "roc_auc", max_fpr=0.5, method="newcombe"),
+        "bootstrap, delta or logit with max_fpr, got newcombe",
+    ),
+    "partial of all": (lambda: compare(Y, S, G, "roc_auc", max_fpr=2), "max_fpr must be above 0 and at most 1, got 2"),
+    "table": (
+        lambda: compare(pd.DataFrame({"y": Y, "s": S, "g": G}), "roc_auc"),
+        r"y_true must be the name of a column, .*\(table, 'roc_auc', y_true=\.\.\., y_score=\.\.\., groups=\.\.\.\)",
     ),
     "reference": (lambda: compare(Y, S, G, "roc_auc", reference="x"), "reference must be one of the groups"),
 }

@@ -3,7 +3,8 @@
 If the mass above a pivot probability exceeds the largest threshold, labels below the pivot are in no set and are not
 sorted. A set is the labels down to a cut probability, and of ties at the cut the first ones, so its bits are
 comparisons with the cut. Sums are float64, as for few classes (``_few_classes``). Sets by SAPS or top-k scores have a
-number of labels that follows from the largest probability, so any pivot with as many labels above it serves.
+number of labels that follows from the largest probability. Their cuts are sought between two pivots, which are moved
+towards each other until few labels are between them; only these are sorted.
 """
 
 from typing import Any, NamedTuple
@@ -12,7 +13,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core.bits import popcount
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.vector import WIDTH, load, new_lines, some, splat, store, where
+from cmfast.kernels.cpu._core.vector import WIDTH, load, new_lines, some, splat, sqrt, store, total, where
 from cmfast.kernels.cpu.conformal import _few_classes, _ranking, _single_row, _sorting_network
 from cmfast.kernels.cpu.conformal._fixed_point import SCORE_UNIT, WHOLE_UNITS, clamp_share
 from cmfast.kernels.cpu.conformal._strided_rows import ProbabilityRows, locate_eight_rows
@@ -22,6 +23,10 @@ from cmfast.kernels.status import OK
 HALF_WORD_BITS = 32  # bits of a word that are accumulated as one float64
 PIVOT_SHARES = (1.0, 4.0, 8.0)  # tried pivots, as multiples of the mean mass per label outside the largest set
 RANK_PIVOT_SHARES = (0.06, 0.25, 1.0, 4.0)  # the same, as multiples of the mean probability, for sets by rank
+FEW_IN_WINDOW = 48.0  # labels between two pivots that no cut needs, and are sorted rather than tried to be less
+MOST_TURNS = 6  # of moving pivots
+LEAST_GAIN = 0.75  # stop if a turn leaves more than this share of the labels between the pivots
+OCTAVES_BELOW = 2.0**-8  # lowest pivot tried, as a share of the upper one, if there is no lower one
 MOST_PICKED_SHARE = 0.6  # of the labels; if more are above the pivot, all are sorted, because picking takes time too
 
 
@@ -38,9 +43,11 @@ class EightRows(NamedTuple):
         Bits of the labels above the pivot.
     draws, fulls, cuts, sizes : array of float64, shape (1, 8)
         Random draws; score of the last label with a draw of 1; cut probability of a set; number of labels in it.
-    limits : array of float64, shape (A + 1, 8)
+    limits : array of float64, shape (A + 2, 8)
         Thresholds, then the largest one that excludes any label; by rank: the numbers of labels in the sets, and the
-        largest that excludes any.
+        largest and the least of those that are neither 0 nor all; 0 if there are none.
+    highs, skipped : array of float64, shape (1, 8)
+        By rank: a probability above the cuts of all sets, and the number of labels from it on.
     flags : array of float64, shape (2, 8)
         Rows that take the general path (1), and row sums.
     batch, place, groups, rows : array of int64, shape (8,)
@@ -59,6 +66,8 @@ class EightRows(NamedTuple):
     cuts: Any
     sizes: Any
     limits: Any
+    highs: Any
+    skipped: Any
     flags: Any
     batch: Any
     place: Any
@@ -73,7 +82,8 @@ def _new_eight_rows(C, words, A):
     depth = -(-C // WIDTH) * WIDTH
     return EightRows(
         new_lines(C), new_lines(depth), new_lines(depth), new_lines(2 * words), np.empty((WIDTH, words), np.int64),
-        new_lines(1), new_lines(1), new_lines(1), new_lines(1), new_lines(A + 1), new_lines(2),
+        new_lines(1), new_lines(1), new_lines(1), new_lines(1), new_lines(A + 2), new_lines(1), new_lines(1),
+        new_lines(2),
         np.empty(WIDTH, np.int64), np.empty(WIDTH, np.int64), np.empty(WIDTH, np.int64), np.empty(WIDTH, np.int64),
         _ranking.new_ranking(C),
     )  # fmt: skip
@@ -132,15 +142,16 @@ def _find_pivot(tile, flags, limits, a, out):
 
 @jit(inner=True, inline=True, borrows=True)
 def _count_by_rank(eight, q, count, rule):
-    """Write the number of labels in each set by SAPS or top-k scores, and the largest that excludes any label."""
+    """Write the number of labels in each set by SAPS or top-k scores, and the largest and least that need a cut."""
     A, C, largest = q.shape[1], len(eight.tile), splat(0.0)
     for j in range(C):
         p = load(eight.tile, j)
         largest = where(p > largest, p, largest)
     store(eight.fulls, 0, largest)
     store(eight.limits, A, splat(0.0))
+    store(eight.limits, A + 1, splat(0.0))
     for w in range(count):
-        b, g, most = eight.batch[w], eight.groups[w], 0
+        b, g, most, least = eight.batch[w], eight.groups[w], 0, C
         if eight.flags[0, w] != 0.0:
             continue
         for a in range(A):
@@ -148,30 +159,68 @@ def _count_by_rank(eight, q, count, rule):
                 C, q[b, a, g, 0], eight.fulls[0, w], eight.draws[0, w], rule.method, rule.penalty
             )
             eight.limits[a, w] = np.float64(size)
-            if size < C:
-                most = max(most, size)
-        eight.limits[A, w] = np.float64(most)
+            if 0 < size < C:
+                most, least = max(most, size), min(least, size)
+        eight.limits[A, w], eight.limits[A + 1, w] = np.float64(most), np.float64(min(most, least))
+
+
+@jit(inner=True, inline=True)
+def _raise_pivot(pivot, number, most, low, held):
+    """Return the higher of two pivots with at least `most` labels from it on, and the number of these labels."""
+    fits = (number >= most) & (pivot > low)
+    return where(fits, pivot, low), where(fits, number, held)
+
+
+@jit(inner=True, inline=True)
+def _lower_pivot(pivot, number, least, high, above):
+    """Return the lower of two pivots with less than `least` labels from it on, and the number of these labels."""
+    fits = (number < least) & (pivot < high)
+    return where(fits, pivot, high), where(fits, number, above)
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _find_pivot_of_counts(tile, flags, needed, a, out):
-    """Write a probability per row with at least the needed number of labels from it on; 0 if none is found."""
-    zero, one, number = splat(0.0), splat(1.0), load(needed, a)
-    unit = load(flags, 1) * splat(1.0 / len(tile))
+def _find_window(eight, A):
+    """Write two pivots for each row, between which all cuts by rank are: `cuts`, the lower, and `highs`; and `skipped`.
+
+    From the lower one on there are enough labels for the largest set, and from the upper one on fewer than in the
+    least. Pivots at equal ratios between both replace them until few labels are between them.
+    """
+    tile, C = eight.tile, len(eight.tile)
+    zero, one, infinity = splat(0.0), splat(1.0), splat(np.inf)
+    most, least = load(eight.limits, A), load(eight.limits, A + 1)
+    low, high, above = where(most > zero, zero, infinity), infinity, zero
+    held = where(most > zero, splat(np.float64(C)), zero)
+    unit = load(eight.flags, 1) * splat(1.0 / C)
     first, second = splat(RANK_PIVOT_SHARES[0]) * unit, splat(RANK_PIVOT_SHARES[1]) * unit
     third, fourth = splat(RANK_PIVOT_SHARES[2]) * unit, splat(RANK_PIVOT_SHARES[3]) * unit
-    x, y, z, v = zero, zero, zero, zero
-    for j in range(len(tile)):
-        p = load(tile, j)
-        x = x + where(p >= first, one, zero)
-        y = y + where(p >= second, one, zero)
-        z = z + where(p >= third, one, zero)
-        v = v + where(p >= fourth, one, zero)
-    pivot = where(x >= number, first, zero)
-    pivot = where(y >= number, second, pivot)
-    pivot = where(z >= number, third, pivot)
-    pivot = where(v >= number, fourth, pivot)
-    store(out, 0, where(pivot > zero, pivot, zero))
+    for _ in range(MOST_TURNS):
+        before = held - above
+        x, y, z, v = zero, zero, zero, zero
+        for j in range(C):
+            p = load(tile, j)
+            x = x + where(p >= first, one, zero)
+            y = y + where(p >= second, one, zero)
+            z = z + where(p >= third, one, zero)
+            v = v + where(p >= fourth, one, zero)
+        low, held = _raise_pivot(first, x, most, low, held)
+        low, held = _raise_pivot(second, y, most, low, held)
+        low, held = _raise_pivot(third, z, most, low, held)
+        low, held = _raise_pivot(fourth, v, most, low, held)
+        high, above = _lower_pivot(fourth, v, least, high, above)
+        high, above = _lower_pivot(third, z, least, high, above)
+        high, above = _lower_pivot(second, y, least, high, above)
+        high, above = _lower_pivot(first, x, least, high, above)
+        window = held - above
+        spare = window - (most - least)
+        if not some(spare > splat(FEW_IN_WINDOW)) or total(window) > LEAST_GAIN * total(before):
+            break
+        top = where(high < infinity, high, load(eight.fulls, 0))
+        first = where(low > zero, low, splat(OCTAVES_BELOW) * top)
+        third = sqrt(first * top)
+        second, fourth = sqrt(first * third), sqrt(third * top)
+    store(eight.cuts, 0, low)
+    store(eight.highs, 0, high)
+    store(eight.skipped, 0, above)
 
 
 @jit(inner=True, inline=True, borrows=True)
@@ -182,7 +231,8 @@ def _cut_by_rank(eight, a, count):
         if eight.flags[0, w] == 0.0:
             size = np.int64(eight.limits[a, w])
             eight.sizes[0, w] = np.float64(size)
-            eight.cuts[0, w] = -1.0 if size == C else np.inf if size == 0 else eight.kept[size - 1, w]
+            place = size - 1 - np.int64(eight.skipped[0, w])
+            eight.cuts[0, w] = -1.0 if size == C else np.inf if size == 0 else eight.kept[place, w]
 
 
 @jit(inner=True, inline=True, borrows=True)
@@ -198,6 +248,19 @@ def _write_bits(tile, cuts, halves):
 
 
 @jit(inner=True, inline=True, borrows=True)
+def _write_bits_between(tile, lows, highs, halves):
+    """Write the bits of labels with low <= probability < high, as half words in float64."""
+    zero, low, high, C = splat(0.0), load(lows, 0), load(highs, 0), len(tile)
+    for h in range(len(halves)):
+        word, bit = zero, splat(1.0)
+        for j in range(HALF_WORD_BITS * h, min(HALF_WORD_BITS * (h + 1), C)):
+            p = load(tile, j)
+            word = word + where((p >= low) & (p < high), bit, zero)
+            bit = bit + bit
+        store(halves, h, word)
+
+
+@jit(inner=True, inline=True, borrows=True)
 def _join_half_words(halves, w, words):
     """Join the half words of row `w` to 64-bit words; return the number of set bits."""
     found = 0
@@ -208,14 +271,21 @@ def _join_half_words(halves, w, words):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _compact_labels(count, eight):
-    """Compact the labels above the pivot to `kept`, padded with zeros; return the largest number in a row."""
+def _compact_labels(count, eight, by_rank):
+    """Compact the labels above the pivot, `by_rank` between both, to `kept`; return the largest number in a row.
+
+    Lines are padded with zeros. If most labels are picked, all are, and none is above.
+    """
     tile, kept, words, C, most = eight.tile, eight.kept, eight.words, len(eight.tile), 0
-    _write_bits(tile, eight.cuts, eight.halves)
+    if by_rank:
+        _write_bits_between(tile, eight.cuts, eight.highs, eight.halves)
+    else:
+        _write_bits(tile, eight.cuts, eight.halves)
     for w in range(count):
         if eight.flags[0, w] == 0.0:
             most = max(most, _join_half_words(eight.halves, w, words[w]))
     if most > MOST_PICKED_SHARE * C:
+        store(eight.skipped, 0, splat(0.0))
         for j in range(C):
             store(kept, j, load(tile, j))
         for j in range(C, len(kept)):
@@ -313,11 +383,11 @@ def _fill_eight_rows(rows, q, rule, top1, eight, out, first, count):
     by_rank = rule.method >= SAPS
     if by_rank:
         _count_by_rank(eight, q, count, rule)
-        _find_pivot_of_counts(eight.tile, eight.flags, eight.limits, A, eight.cuts)
+        _find_window(eight, A)
     else:
         _load_thresholds(eight, q, count, penalty, k_reg)
         _find_pivot(eight.tile, eight.flags, eight.limits, A, eight.cuts)
-    most = _compact_labels(count, eight)
+    most = _compact_labels(count, eight, by_rank)
     _sorting_network.sort_lanes(eight.kept, -(-most // WIDTH) * WIDTH)
     if not by_rank:
         _score_sorted(eight.kept, most, eight.draws, penalty, k_reg, eight.found)

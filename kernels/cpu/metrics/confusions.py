@@ -1,6 +1,7 @@
 """One-vs-rest tables, row-normalised confusions, the largest confusions, and class sums counted from labels."""
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -207,7 +208,8 @@ def label_margins(y, p, weight, groups, *, n_classes, n_groups, ignored=None, or
     is_plain = weight is None and groups is None and ignored is None
     seconds = rows * n * (SECONDS_PER_PLAIN_PAIR if is_plain else SECONDS_PER_LABEL_PAIR)
     out, outside = np.zeros((rows, SUMS, cells), kind), np.zeros(rows, np.int64)
-    count_pairs, add_tables = (_count_class_pairs, _add_class_pairs) if ordered else (_count_margins, _add_margins)
+    kernels: Any = (_count_class_pairs, _add_class_pairs) if ordered else (_count_margins, _add_margins)
+    count_pairs, add_tables = kernels
 
     def count(b, sums, start, stop):
         """Count samples `start` to `stop` of row `b` into `sums`, in blocks; return the pairs out of range."""
