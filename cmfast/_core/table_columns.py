@@ -163,8 +163,9 @@ def _read_column(table: Any, name: str, value: Any, several: tuple[str, ...], bl
         for k, column in enumerate(value):
             frames.get_column(table, f"{name}[{k}]", column)
         return frames.select_columns(table, list(value))
-    is_single = is_block and isinstance(value, list | tuple) and len(value) == 1
-    return frames.get_column(table, name, value[0] if is_single else value)
+    if is_block and isinstance(value, list | tuple) and value:
+        value = value[0]
+    return frames.get_column(table, name, value)
 
 
 def refuse_absent_sides(columns: dict[str, Any], sides: tuple[str, ...]) -> None:

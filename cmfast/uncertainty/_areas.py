@@ -104,10 +104,10 @@ class AucCovariance(NamedTuple, Generic[ArrayT]):
         ...     [0.7, 0.9, 0.4, 0.6, 0.5, 0.2],
         ... )
         >>> uncertainty.auc_covariance(y, [a, b]).interval().low.round(2).tolist()
-        [0.26, 0.17]
+        [0.39, 0.26]
         """
         sizes = axis_names.get_settings(self).get(SIZES)
-        chosen = method or ("logit" if sizes is None else None)
+        chosen: Any = "logit" if method is None and sizes is None else method
         if chosen is not None:
             validate.choice("method", chosen, get_args(AreaMethod))
         if chosen == "newcombe" and sizes is None:
@@ -477,5 +477,7 @@ def _compute_newcombe_interval(
     own, z = adapter(auc), NormalDist().inv_cdf((1.0 + confidence_level) / 2.0)
     area, spread = (np.asarray(own.to_host(x), np.float64) for x in (auc, error))
     ends = compute_newcombe_ends(area, spread**2, sizes, np.asarray(z))
-    low, high = (own.send(x, auc)[()] for x in ends)
+    low, high = (own.send(x, auc) for x in ends)
+    if not dispatch.shape_of(low):
+        low, high = low[()], high[()]
     return normal_interval(auc, error, z)._replace(low=low, high=high)

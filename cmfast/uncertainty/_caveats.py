@@ -233,6 +233,7 @@ def warn_of_undefined_areas(
     whether areas are averages over classes.
     """
     counted = np.ones(codes.shape, np.bool_) if weight is None else weight > 0.0
+    judged = True if weight is None else (weight >= 0.0).all(-1) & np.isfinite(weight.sum(-1))  # others are INVALID
     classes = {1: "positive", 0: "negative"}
     if averages:
         classes = dict.fromkeys(np.unique(codes).tolist(), "")
@@ -240,7 +241,7 @@ def warn_of_undefined_areas(
     sizes = np.array([np.count_nonzero((codes == k) & counted, axis=-1) for k in classes]).reshape(len(classes), *batch)
     no_area, no_error = (np.isnan(x).any(tuple(range(len(batch), np.ndim(x)))) for x in (areas, errors))
     for size, (mask, what) in enumerate(((no_area, "areas"), (no_error & ~no_area, "standard errors and intervals"))):
-        lacking = (sizes == size) & mask
+        lacking = (sizes == size) & mask & judged
         problems = lacking.any(0)
         if not problems.any():
             continue

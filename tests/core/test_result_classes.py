@@ -433,10 +433,10 @@ def test_counts_of_prediction_sets_are_tables():
     ]
 
 
-def test_tick_labels_without_a_metric_are_the_names_alone():
+def test_tick_labels_name_the_metric_and_the_model():
     pytest.importorskip("matplotlib").use("agg")
     found = uncertainty.auc_covariance(Y > 0, {"new": S + 0.3 * Y, "old": S}).interval()
-    assert [text.get_text() for text in found.plot().get_yticklabels()] == ["new", "old"]
+    assert [text.get_text() for text in found.plot().get_yticklabels()] == ["roc_auc [new]", "roc_auc [old]"]
     named = uncertainty.interval(Y, A, "recall", method="wilson").plot()
     assert [text.get_text() for text in named.get_yticklabels()] == ["recall [0]", "recall [1]", "recall [2]"]
 

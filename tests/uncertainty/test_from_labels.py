@@ -3,6 +3,7 @@
 import inspect
 import re
 import warnings
+from collections.abc import Mapping
 
 import numpy as np
 import pandas as pd
@@ -407,7 +408,7 @@ MANY = {
 def test_labels_of_many_models_are_paired_counts_of_all_pairs(way):
     for names in ("f1_macro", ["recall", "accuracy"]):
         found, want = way(names), uncertainty.compare_many(count_all(), names, **FEW)
-        several = zip(found.values(), want.values(), strict=True) if isinstance(found, dict) else [(found, want)]
+        several = zip(found.values(), want.values(), strict=True) if isinstance(found, Mapping) else [(found, want)]
         for one, other in several:
             assert list(one.pairs) == [("a", "b"), ("a", "third"), ("b", "third")]
             np.testing.assert_array_equal(one.holm, other.holm)
