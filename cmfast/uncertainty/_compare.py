@@ -242,8 +242,8 @@ def compare(
         No samples at all; fewer than twelve clusters, for which intervals are too narrow; the classifiers differ in so
         few samples or clusters that p cannot be ``1 - confidence_level``; a metric of ordered classes is requested for
         more than two text classes without a declared order; areas with uneven weights, as for :func:`auc_covariance`;
-        differences of "roc_auc" by "delta" if a class has fewer than eight samples, or fewer than twenty of which
-        hardly any are ranked wrongly; labels of shape (n, L) that are 0 or 1, as of `multilabel`, without this option;
+        differences of "roc_auc" by "delta" if a class has fewer than eight samples, or fewer than twenty and
+        hardly any of them is ranked wrongly; labels of shape (n, L) that are 0 or 1, as of `multilabel`, without this option;
         an area, or a standard error, that is NaN because a class has no sample, or one.
 
     Notes

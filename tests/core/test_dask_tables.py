@@ -79,7 +79,7 @@ def test_nothing_is_computed_early_and_partitions_are_named():
     found = cmfast.by(dd.from_pandas(bad, npartitions=4), "site", **COLUMNS, n_classes=3)
     with pytest.raises(ValueError, match=r"^by: y_true .* in partition 2$"):
         found.compute()
-    with pytest.raises(ValueError, match=r"^by: keys must be one of the columns"):
+    with pytest.raises(ValueError, match=r"^by: groups must be one of the columns"):
         cmfast.by(frame, "sit", **COLUMNS)
     half = dd.from_pandas(FRAME.assign(half=0.5), npartitions=2)
     with pytest.raises(TypeError, match=r"^by: sample_weight must be a column of integers in a DataFrame of Dask"):

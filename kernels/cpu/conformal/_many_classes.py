@@ -45,7 +45,7 @@ class EightRows(NamedTuple):
         Random draws; score of the last label with a draw of 1; cut probability of a set; number of labels in it.
     limits : array of float64, shape (A + 2, 8)
         Thresholds, then the largest one that excludes any label; by rank: the numbers of labels in the sets, and the
-        largest and the least of those that are neither 0 nor all; 0 if there are none.
+        largest and the least of those that are neither 0 nor all; 0 if none is.
     highs, skipped : array of float64, shape (1, 8)
         By rank: a probability above the cuts of all sets, and the number of labels from it on.
     flags : array of float64, shape (2, 8)

@@ -44,7 +44,7 @@ def _evaluate_classes(given, exact, usual, plan, memory, out):
     """Run `plan` on all matrices; return False at the first whose total is unusual, or which is INVALID.
 
     In `memory` are the workspace of one class of eight matrices, which here are eight classes of one, a tile of their
-    sums, the lines of the workspace summed over classes, and the places of the results of one matrix.
+    sums, the lines of the workspace summed over classes, and where the results of one matrix begin.
     """
     given, usual, plan = Given(*given), Range(*usual), Plan(*plan)
     (S, sums, found, own), (results, starts, status, _, _) = memory, out
