@@ -600,7 +600,7 @@ def test_tables_that_cannot_be_counted(changes, match):
 
 def test_a_column_of_which_there_are_two():
     frame = frames()["pandas"].rename(columns={"model": "site"})
-    with pytest.raises(ValueError, match=r"^by: keys must be one of the columns .*, got 'site', which 2 of them are"):
+    with pytest.raises(ValueError, match=r"^by: groups must be one of the columns .*, got 'site', which 2 of them are"):
         cmfast.by(frame, "site", y_true="label", y_pred="guess")
 
 
