@@ -22,7 +22,9 @@ from cmfast.uncertainty._areas import (
     AREA,
     AVERAGE_PRECISION,
     AVERAGES,
+    EXACT_DIGITS,
     FAILED,
+    LEAST_INFLUENCE,
     METHODS_OF_ERRORS,
     compute_area_interval,
     describe_without_newcombe,
@@ -56,6 +58,12 @@ class Influences(NamedTuple):
 
     area: float
     influence: np.ndarray
+
+
+def _drop_rounding(influence: np.ndarray) -> np.ndarray:
+    """Return the influences of samples, 0 if all are rounding, as where the scores separate the classes."""
+    most = float(np.abs(influence).max(initial=0.0))  # NaN stays
+    return np.zeros_like(influence) if most * len(influence) < LEAST_INFLUENCE else influence
 
 
 def _sum_weights(positive: np.ndarray, scores: np.ndarray, weight: np.ndarray) -> _Curve:
@@ -237,7 +245,7 @@ class Scored(NamedTuple):
 
         NaN with one cluster, or with one sample of a class. Samples and clusters without weight do not count.
         """
-        weighted = self.weight > 0.0
+        weighted, influences = self.weight > 0.0, list(map(_drop_rounding, influences))
         if self.unit is None:
             group, values = self.codes, influences
         else:
@@ -413,10 +421,14 @@ def compute(name: str, given: Scored, scores: np.ndarray, max_fpr: float) -> Inf
     """Return the area `name` of one model, with the influences of all samples."""
     codes, weight = given.codes, given.weight
     if name in AVERAGES:
-        return average_areas(codes, scores, weight, name)
-    if name == AVERAGE_PRECISION:
-        return compute_average_precision(codes == 1, scores, weight)
-    return compute_area(codes == 1, scores, weight, max_fpr)
+        found = average_areas(codes, scores, weight, name)
+    elif name == AVERAGE_PRECISION:
+        found = compute_average_precision(codes == 1, scores, weight)
+    else:
+        found = compute_area(codes == 1, scores, weight, max_fpr)
+    influence = _drop_rounding(found.influence)
+    area = found.area if influence is found.influence else round(float(found.area), EXACT_DIGITS)
+    return Influences(area, influence)
 
 
 def compute_all(

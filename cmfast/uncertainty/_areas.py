@@ -51,6 +51,8 @@ METHODS_OF_ERRORS = ("logit", "normal")  # intervals that follow from areas and 
 PLOTTED_LEVEL = 0.95  # of the intervals that a plot of areas shows
 SIZES = "sizes"  # what a result knows of the classes of each problem: their numbers of samples, or effective sizes
 WEIGHTED = "weighted"  # whether these are effective sizes
+LEAST_INFLUENCE = 1e-12  # of a sample, times their number: less is the rounding of sums of weights
+EXACT_DIGITS = 12  # of an area without variance, whose sums of weights may be rounded, too
 BOTH = "newcombe and logit"  # method of a batch, in which some classes are small
 
 
@@ -249,11 +251,31 @@ def compute_areas(
     y, weight = (None if x is None else np.asarray(adapter(x).to_host(x)) for x in arrays[1:])
     codes = np.asarray(y == 1).astype(np.int64)
     found[1:] = mask_single_samples(codes, weight, *found[1:])
+    if weight is not None:
+        found = drop_rounding(*found)
     if validate.on_failure(on_failure) != "ignore":
         if weight is not None:
             warn_of_uneven_weights(codes, weight, method=method)
         warn_of_undefined_areas(codes, weight, *(np.asarray(adapter(x).to_host(x)) for x in (found[0], found[2])))
     return found
+
+
+def drop_rounding(auc: Any, covariance: Any, error: Any) -> list[Any]:
+    """Return weighted areas (..., K), covariances and standard errors, without variance where it is rounding.
+
+    Sums of weights are rounded, so that areas of scores that separate the classes may differ in their last digits.
+    """
+    own = adapter(auc)
+    area, spread = (np.asarray(own.to_host(x)) for x in (auc, error))
+    exact = spread < LEAST_INFLUENCE
+    if not exact.any():
+        return [auc, covariance, error]
+    kept = np.where(exact, 0.0, 1.0).astype(area.dtype)
+    factors = [own.send(x, auc) for x in (kept[..., np.newaxis] * kept[..., np.newaxis, :], kept)]
+    covariance, error = (
+        own.evaluate(lambda x, f: x * f, x, f) for x, f in zip((covariance, error), factors, strict=True)
+    )
+    return [own.send(np.where(exact, area.round(EXACT_DIGITS), area), auc), covariance, error]
 
 
 def mask_single_samples(codes: np.ndarray, weight: np.ndarray | None, *arrays: Any) -> list[Any]:

@@ -243,8 +243,8 @@ def compare(
         few samples or clusters that p cannot be ``1 - confidence_level``; a metric of ordered classes is requested for
         more than two text classes without a declared order; areas with uneven weights, as for :func:`auc_covariance`;
         differences of "roc_auc" by "delta" if a class has fewer than eight samples, or fewer than twenty and
-        hardly any of them is ranked wrongly; labels of shape (n, L) that are 0 or 1, as of `multilabel`, without this option;
-        an area, or a standard error, that is NaN because a class has no sample, or one.
+        hardly any of them is ranked wrongly; labels of shape (n, L) that are 0 or 1, as of `multilabel`, without this
+        option; an area, or a standard error, that is NaN because a class has no sample, or one.
 
     Notes
     -----

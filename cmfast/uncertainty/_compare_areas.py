@@ -8,7 +8,15 @@ import numpy as np
 from cmfast._core import dispatch, failures, lazy, validate
 from cmfast._core.annotations import Array
 from cmfast.uncertainty._area_influences import AreaOptions, adopt, compute_all, warn_of_samples
-from cmfast.uncertainty._areas import AREA, FAILED, choose_method, describe_without_newcombe, mask_single_samples
+from cmfast.uncertainty._areas import (
+    AREA,
+    FAILED,
+    LEAST_INFLUENCE,
+    choose_method,
+    describe_without_newcombe,
+    drop_rounding,
+    mask_single_samples,
+)
 from cmfast.uncertainty._caveats import warn_of_small_pairs
 from cmfast.uncertainty._comparison import Comparison, summarize_errors
 from cmfast.uncertainty._newcombe import PairedAreas, count_class_sizes
@@ -34,14 +42,17 @@ def compare_areas(y_true: Array, y_a: Array, y_b: Array, name: str = AREA, **opt
     if name == AREA and given.unit is None and chosen.max_fpr is None:
         weight = given.weight if weighted else None
         arrays = (np.stack(given.scores, -2), given.labels, weight)
-        areas, covariances, _, status = dispatch.call("auc_covariance", *arrays, num_threads=num_threads)
-        (covariances,) = mask_single_samples(given.codes, weight, covariances)
+        areas, covariances, errors, status = dispatch.call("auc_covariance", *arrays, num_threads=num_threads)
+        covariances, errors = mask_single_samples(given.codes, weight, covariances, errors)
+        areas, covariances, _ = drop_rounding(areas, covariances, errors) if weighted else (areas, covariances, errors)
         failures.report(status, None, failed=FAILED, why=given.explain)
         variance = covariances[..., 0, 0] + covariances[..., 1, 1] - 2.0 * covariances[..., 0, 1]
     else:
         areas, covariances = compute_all(name, given, u, None, difference=True)
         variance = covariances[..., 0, 0]
     error, both = np.asarray(np.sqrt(np.maximum(variance, 0.0))), np.moveaxis(areas, -1, 0)
+    alike = (error == 0.0) & (np.abs(both[0] - both[1]) < LEAST_INFLUENCE)
+    both = np.stack([both[0], np.where(alike, both[0], both[1])])
     warn_of_samples(given, areas, error, weighted=weighted, p_values=True)
     fields: dict[str, Any] = summarize_errors(both, error, confidence_level)
     if name == AREA:

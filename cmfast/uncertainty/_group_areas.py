@@ -320,6 +320,11 @@ def _warn(name: str, found: AreasOfGroups, parts: list[Scored], method: str, *, 
             few |= sizes < limit
         elif name == AREA:
             few |= _caveats.find_few_wrong_ranks(found.area, sizes)
+    lacking = np.isnan(found.area) & (np.minimum(*found.sizes) == 0.0)
+    if lacking.any():
+        failures.warn_diagnostic(
+            f"{name} is NaN in {np.count_nonzero(lacking)} of {len(few)} groups, which lack samples of a class"
+        )
     few &= ~np.isnan(found.area)
     if few.any():
         offered = name == AREA and not partial and not clustered and not robust and not to_all

@@ -554,7 +554,10 @@ def test_coverage_by_size_and_confusion_agree():
         ({"rng": 0, "method": "saps", "lam": 0.1, "k_reg": 1}, 'k_reg must be 0 unless method="raps", got 1'),
         ({"rng": 0, "method": "raps"}, 'lam must be given for method="raps", the penalty per rank beyond k_reg, for'),
         ({"rng": 0, "method": "raps", "k_reg": 2}, 'lam must be given for method="raps"'),
-        ({"rng": 0, "method": "saps"}, 'lam must be given for method="saps", the weight of a rank, for example 0.1, got None'),
+        (
+            {"rng": 0, "method": "saps"},
+            'lam must be given for method="saps", the weight of a rank, for example 0.1, got None',
+        ),
         ({"rng": 0, "method": "saps", "lam": 170}, "lam must be below 1000 / C = 167"),
         ({"rng": 0, "method": "raps", "lam": 170}, "lam must be below 1000 / C = 167"),
     ],

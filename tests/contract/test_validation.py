@@ -181,7 +181,10 @@ def takes_sparse(name, array):
 SAID_OF = {  # what has a cure of its own
     ("estimate_for_target", "dict"): "shares in the order of the classes, got a dict; ",
     ("conformal.prediction_sets", "dict"): "must be an array(, or columns, got a dict without columns|, got dict)",
-    ("conformal.prediction_sets", "text"): "must be (the group of each row|an array), got ('text'; give the columns|str)",
+    (
+        "conformal.prediction_sets",
+        "text",
+    ): "must be (the group of each row|an array), got ('text'; give the columns|str)",
 }
 
 

@@ -168,7 +168,9 @@ def test_scores_and_their_thresholds(name, chunks):
     given = {"y_true": y, "y_score": models, "sample_weight": w}
     some = {key: da.from_array(x, chunks=(*chunks, *x.shape[1:])) for key, x in given.items()}
     found, want = uncertainty.auc_covariance(**some), uncertainty.auc_covariance(**given)
-    for leaf, other in zip(leaves((found, found.interval(method="logit"))), leaves((want, want.interval(method="logit"))), strict=True):
+    for leaf, other in zip(
+        leaves((found, found.interval(method="logit"))), leaves((want, want.interval(method="logit"))), strict=True
+    ):
         assert (leaf.shape, leaf.dtype) == (other.shape, other.dtype)
         assert_same_bits(leaf.compute(), other)
     found = uncertainty.interval(some["y_true"], da.from_array(score, chunks=(*chunks, 30)), "roc_auc")

@@ -113,7 +113,7 @@ def test_limits_name_categories():
     [
         (("person", OLD, [AGES]), {}, ValueError, "values must be one of the columns age, income, persons"),
         (("persons", OLD, AGES), {}, TypeError, "margins must be a list of tables"),
-        (("persons", OLD, [(0, [1.0, 2.0])]), {}, TypeError, "margins[0] must be a pair (column of coords, totals), got 0"),
+        (("persons", OLD, [(0, [1.0, 2.0])]), {}, TypeError, "margins[0] must be a pair (column of coords, totals)"),
         (("persons", OLD, [OLD.drop(columns="persons")]), {}, ValueError, "margins[0] must be of some columns"),
         (("persons", OLD, [AGES[:1]]), {}, ValueError, "margins[0] has no row for age = young, which occurs in coords"),
         (("persons", OLD, [pd.concat([AGES, AGES])]), {}, ValueError, "margins[0]: age = young occurs twice"),

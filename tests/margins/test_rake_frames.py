@@ -139,7 +139,13 @@ NOT_TWO = "a category of targets[('age', 'sex')] must be of 2 columns, got ("
     [
         ({}, {"agee": AGES}, {}, ValueError, "of design: age, sex, w, note, got 'agee'; did you mean 'age'?"),
         ({}, {("age", "age"): AGES}, {}, ValueError, "targets must be for different columns of design"),
-        ({}, {3: AGES}, {}, TypeError, "columns of design: age, sex, w, note, got 3; name the column, as in ('age', totals)"),
+        (
+            {},
+            {3: AGES},
+            {},
+            TypeError,
+            "columns of design: age, sex, w, note, got 3; name the column, as in ('age', totals)",
+        ),
         ({}, {"w": AGES}, {"weights": "w"}, ValueError, "columns of design: age, sex, note, got 'w'"),
         ({}, {"age": AGES[:1]}, {}, ValueError, "targets['age'] has no row for age = young, which occurs in design"),
         ({}, TIDY_AGES[:1], {}, ValueError, "targets has no row for age = young, which occurs in design"),
