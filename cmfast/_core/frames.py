@@ -103,8 +103,28 @@ def read_index(values: Any, coords: Any) -> tuple[Any, Any]:
     pd = find_loaded_module("pandas")
     if pd is None or not isinstance(coords, pd.Index):
         return values, coords
-    is_series = isinstance(values, pd.Series)
-    return values.reset_index(drop=True) if is_series else values, coords.to_frame(index=False)
+    if isinstance(values, pd.Series):
+        _refuse_permuted_index(pd, values, coords)
+        values = values.reset_index(drop=True)
+    return values, coords.to_frame(index=False)
+
+
+def _refuse_permuted_index(pd: Any, values: Any, coords: Any) -> None:
+    """Refuse an index of pandas as coordinates if the Series of values has the same index in another order.
+
+    The unnamed index 0, ..., n-1 of a Series says nothing of its order; levels are compared by their names.
+    """
+    own, cure = values.index, "values"
+    is_default = own.name is None and own.equals(pd.RangeIndex(len(own)))
+    if own.nlevels > 1 and list(own.names) != list(coords.names) and set(own.names) == set(coords.names):
+        own, cure = own.reorder_levels(coords.names), "values.reorder_levels(coords.names)"
+    if is_default or len(own) != len(coords) or own.equals(coords) or not (own.is_unique and coords.is_unique):
+        return
+    if own.nlevels == coords.nlevels and coords.isin(own).all():
+        validate.fail(
+            "coords and values must have the same index, as they are matched by position, got one index in two orders; "
+            f"give {cure}.reindex(coords), or arrays if their order is meant"
+        )
 
 
 def column_names(frame: Any) -> list[Any]:

@@ -152,6 +152,11 @@ def read_columns(
 def _read_column(table: Any, name: str, value: Any, several: tuple[str, ...], blocks: tuple[str, ...]) -> Any:
     """Return the column, or the columns, that the parameter `name` names."""
     is_block = name in blocks
+    if is_block and name in several and isinstance(value, list | tuple):
+        nested = next((one for one in value if isinstance(one, list | Mapping)), None)
+        if nested is not None:
+            wanted = "a list of names of columns, or a dict of such lists by model, as {'a': [...], 'b': [...]}"
+            validate.refuse(name, wanted, f"a list with a {type(nested).__name__}", TypeError)
     if name in several and (isinstance(value, list | tuple) or (is_block and isinstance(value, str))):
         value = {column: column for column in ([value] if isinstance(value, str) else value)}
     if name in several and isinstance(value, Mapping):

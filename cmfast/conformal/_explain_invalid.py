@@ -35,13 +35,18 @@ def explain_invalid_label(name: str, labels: Any, number: int, index: tuple[int,
 
 
 def _explain_invalid_group(groups: Any, n_groups: int, names: tuple[Any, ...], index: tuple[int, ...]) -> str:
-    """Return a text if the group at `index` is not one of `n_groups` groups, or of those with `names`, else ""."""
+    """Return a text if the group at `index` is not one of `n_groups` groups, or of those with `names`, else "".
+
+    Names of groups without thresholds follow, as in ``NamedGroups`` of new rows.
+    """
     if not names:
         return explain_invalid_label("groups", groups, n_groups, index)
-    if adapter(groups).entry(groups, index) >= 0:
+    group = int(adapter(groups).entry(groups, index))
+    if group >= 0:
         return ""
-    known = validate.format_value(", ".join(map(repr, names)), str)
-    return f"the group at groups{bad_values.format_index(index)} is not one of those with thresholds: {known}"
+    known = validate.format_value(", ".join(map(repr, names[:n_groups])), str)
+    which = f"the group {validate.format_value(names[group])} at groups{bad_values.format_index(index)}"
+    return f"{which} is not one of those with thresholds: {known}"
 
 
 def explain_invalid_labels(given: list[tuple[str, Any, int]], index: tuple[int, ...]) -> str:

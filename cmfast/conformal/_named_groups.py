@@ -1,6 +1,6 @@
 """Groups by name: text, categories, dates or several columns instead of indices, and a dict of thresholds by group."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,10 +14,28 @@ WANTED = "integers, text, categories or dates"
 
 
 class NamedGroups(NamedTuple):
-    """The names of groups, and the index of the name of each row, -1 for a row of another group."""
+    """The names of groups, the index of the name of each row, and the columns whose combinations they are, or None."""
 
     names: tuple[Any, ...]
     codes: np.ndarray
+    columns: tuple[str, ...] | None = None
+
+
+class Thresholds(dict[Any, Any]):
+    """Thresholds by group, which know the names of the columns whose combinations the groups are."""
+
+    columns: tuple[str, ...] | None = None
+
+    def copy(self) -> "Thresholds":
+        """Return a copy that knows the names, too."""
+        return keep_columns(self, self.columns)
+
+
+def keep_columns(thresholds: Mapping[Any, Any], columns: tuple[str, ...] | None) -> Thresholds:
+    """Return thresholds by group that know the names of `columns`."""
+    found = Thresholds(thresholds)
+    found.columns = columns
+    return found
 
 
 def encode_groups(groups: Any) -> NamedGroups | None:
@@ -44,8 +62,11 @@ def holds_columns(groups: Any) -> bool:
     return isinstance(groups, Mapping) or frames.is_table(groups)
 
 
-def _encode_columns(groups: Any) -> NamedGroups:
-    """Return the sorted names of the groups that occur in a table or a dict of columns, and the index of each row."""
+def _encode_columns(groups: Any, wanted_columns: tuple[str, ...] | None = None) -> NamedGroups:
+    """Return the sorted names of the groups that occur in a table or a dict of columns, and the index of each row.
+
+    The columns are taken in the order of `wanted_columns`, if given; other names are refused.
+    """
     table = frames.collect_table(groups)
     if isinstance(table, Mapping):
         columns = {str(name): column for name, column in table.items()}
@@ -55,6 +76,14 @@ def _encode_columns(groups: Any) -> NamedGroups:
         validate.refuse("groups", "an array, or columns", f"a {type(groups).__name__} without columns", TypeError)
     if lazy.are_lazy(*columns.values()):
         validate.refuse("groups", "columns in memory", "columns of Dask", TypeError)
+    if wanted_columns is not None:
+        if columns.keys() != set(wanted_columns):
+            wanted = validate.format_value(list(wanted_columns))
+            given = validate.format_value(list(columns))
+            validate.refuse(
+                "groups", f"the columns {wanted} that threshold was given, in any order", f"columns {given}"
+            )
+        columns = {name: columns[name] for name in wanted_columns}
     sizes = {name: len(column) for name, column in columns.items()}
     first, *others = sizes
     for name in others:
@@ -64,7 +93,7 @@ def _encode_columns(groups: Any) -> NamedGroups:
     keys, number, order = _groups.number_groups(columns, np.zeros(sizes[first]), (sizes[first],))
     places = np.empty(len(order), np.int64)
     places[order] = np.arange(len(order))
-    return NamedGroups(keys.labels, places[np.asarray(number)])
+    return NamedGroups(keys.labels, places[np.asarray(number)], tuple(columns))
 
 
 def refuse_names_of_columns(groups: Any, like: Any, axis: int) -> None:
@@ -95,20 +124,24 @@ def stack_thresholds(q: Mapping[Any, Any], rows: tuple[int, ...], like: Any) -> 
     return adapter(like).send(np.stack(host, axis=len(rows)), like)
 
 
-def find_groups(groups: Any, names: Sequence[Any]) -> np.ndarray:
-    """Return the position in `names` of the group of each row, -1 for another group."""
+def find_groups(groups: Any, q: Mapping[Any, Any]) -> NamedGroups:
+    """Return the groups of the thresholds `q`, and the position of the group of each row among them.
+
+    Groups without thresholds have the positions -1, -2 and so on, and their names stand at the end, backwards.
+    """
     if groups is None:
         wanted = "the group of each row, as q has thresholds by group"
         validate.refuse("groups", wanted, "None", TypeError)
-    places = {name: k for k, name in enumerate(names)}
     if holds_columns(groups):
-        values, codes = _encode_columns(groups)
+        values, codes, _ = _encode_columns(groups, q.columns if isinstance(q, Thresholds) else None)
     else:
         found = _label_codes.encode_column("groups", groups, _label_codes.OWN_CODE_SPAN, KINDS, WANTED).compact()
         values, codes = tuple(found.values), np.asarray(adapter(found.codes).to_host(found.codes))
-    table = np.array([places.get(value, -1) for value in values], np.int64)
-    found_codes: np.ndarray = table[codes]
-    return found_codes
+    places = {name: k for k, name in enumerate(q)}
+    others = [value for value in values if value not in places]
+    places |= {value: -1 - k for k, value in enumerate(others)}
+    table = np.array([places[value] for value in values], np.int64)
+    return NamedGroups((*q, *reversed(others)), table[codes])
 
 
 def refuse_unnamed_thresholds(groups: Any) -> None:

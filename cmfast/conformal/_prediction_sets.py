@@ -376,7 +376,7 @@ def prediction_sets(
         As for :func:`scores`: the same as in the calibration, including the seed; `u` has one value per new row.
     groups : array of int or text, shape (..., n), or table, optional
         The group of every row, if thresholds are per group. Keys of `q`, if that is a dict; a row of another group is
-        invalid. Several columns as for :func:`threshold`.
+        invalid. Several columns as for :func:`threshold`, by their names there; by position if `q` is another dict.
     empty : {"allow", "top1"}
         Rule for empty sets. They are valid: with U = 0 they occur for rows whose largest probability exceeds the
         threshold. "top1" puts the most probable label into them: coverage can only rise, its upper bound is lost, and
@@ -452,9 +452,9 @@ def prediction_sets(
             validate.refuse("q", "an array of thresholds, and groups integers, with Dask arrays", "a dict", TypeError)
         dispatch.check_row_order(P=P, u=u, groups=groups)
         P = dispatch.adopt_one("P", P)
-        options["group_names"] = tuple(q)
-        q = _named_groups.stack_thresholds(q, dispatch.shape_of(P)[:-1], P)
-        groups = adapter(P).send(_named_groups.find_groups(groups, options["group_names"]), P)
+        thresholds, q = q, _named_groups.stack_thresholds(q, dispatch.shape_of(P)[:-1], P)
+        named = _named_groups.find_groups(groups, thresholds)
+        options["group_names"], groups = named.names, adapter(P).send(named.codes, P)
     else:
         _named_groups.refuse_unnamed_thresholds(groups)
     if lazy.are_lazy(P, q, u, groups):

@@ -17,7 +17,7 @@ from cmfast._core.labels import check_known
 from cmfast._core.lazy import accept_dask_arrays, are_lazy
 from cmfast._core.usual_options import explain_options
 from cmfast.conformal import _explain_invalid, _options
-from cmfast.conformal._named_groups import encode_groups, refuse_names_of_columns
+from cmfast.conformal._named_groups import encode_groups, keep_columns, refuse_names_of_columns
 from cmfast.kernels.shared.conformal import quantile_rank
 
 Alpha: TypeAlias = Any  # a number, Decimal or Fraction, or several
@@ -148,7 +148,8 @@ def threshold(
     groups, n_groups : array of int or text, shape (..., n), or table, and int, optional
         The same for groups that are known for new rows too (Mondrian). With `y`, one threshold per group and class.
         Groups of text, categories or dates give a dict of thresholds by group, and so do those of several columns, a
-        table or a dict: ``groups=table[["site", "device"]]``, whose combinations are the groups.
+        table or a dict: ``groups=table[["site", "device"]]``, whose combinations are the groups; this dict knows their
+        names.
     sample_weight, new_weight : array, shape (..., n) and (..., m), optional
         Weights of the calibration rows and of m new rows, for new rows of another distribution (covariate shift): the
         ratio of its density to that of the calibration rows, up to a factor. Gives one threshold per new row, for
@@ -254,7 +255,8 @@ def threshold(
     if named is None:
         return found
     end = () if y is None else (slice(None),)
-    return {name: found[(..., k, *end)] for k, name in enumerate(named.names)}
+    of_groups = {name: found[(..., k, *end)] for k, name in enumerate(named.names)}
+    return of_groups if named.columns is None else keep_columns(of_groups, named.columns)
 
 
 @accept_dask_arrays(s="n", y="n", groups="n")

@@ -7,6 +7,7 @@ averages, over the samples of a cluster (Obuchowski 1997), and with a minus sign
 products of the influences on two areas add up to their covariance.
 """
 
+import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple, get_args
 
@@ -343,7 +344,7 @@ def _adopt_classes(
     """
     codes, labels = _encode_classes(y_true)
     shape = codes.shape
-    given = {name: order_columns(side, labels) for name, side in given.items()}
+    given = {name: order_columns(name, side, labels) for name, side in given.items()}
     *adopted, weight = dispatch.adopt(**given, sample_weight=chosen.sample_weight, optional=("sample_weight",))
     validate.real(**dict(zip(given, adopted, strict=True)), sample_weight=weight)
     sides = [_fetch(name, side) for name, side in zip(given, adopted, strict=True)]
@@ -384,29 +385,46 @@ def order_models(y_true: Any, scores: dict[Any, Any]) -> dict[Any, Any]:
     if not any(map(frames.is_table, scores.values())):
         return scores
     _, labels = _encode_classes(y_true)
-    return {name: order_columns(one, labels) for name, one in scores.items()}
+    return {k: order_columns(f"y_score[{validate.format_value(k)}]", one, labels) for k, one in scores.items()}
 
 
-def order_columns(scores: Any, labels: list[Any]) -> Any:
+def order_columns(name: str, scores: Any, labels: list[Any]) -> Any:
     """Return a table of scores with its columns in the order of `labels`, if these are named after the labels.
 
     Names after labels are the labels themselves, or all of them with the same text before and after, as in ``p_cat``.
+    Columns without any label of text in their names go by position; ValueError, which calls the table `name`, if some
+    have one but not all are named after the labels.
     """
     if not frames.is_table(scores) or frames.is_lazy_table(scores):
         return scores
     names = frames.column_names(scores)
-    columns = {str(name): name for name in names}
+    columns = {str(column): column for column in names}
     texts = [str(label) for label in labels]
-    if not len(columns) == len(names) == len(texts) or not texts:
+    if len(names) != len(texts) or not texts:
         return scores
-    for column in columns:
+    for column in columns if len(columns) == len(names) else ():
         at = column.find(texts[0])
         while at >= 0:
             wanted = [column[:at] + text + column[at + len(texts[0]) :] for text in texts]
             if columns.keys() == set(wanted):
-                return frames.select_columns(scores, [columns[name] for name in wanted])
+                return frames.select_columns(scores, [columns[text] for text in wanted])
             at = column.find(texts[0], at + 1)
+    if all(isinstance(label, str) for label in labels) and any(
+        _is_in(text, column) for text in texts for column in columns
+    ):
+        every, given = (validate.format_value(", ".join(map(repr, map(str, one))), str) for one in (labels, names))
+        cure = "name each column after its label, or give an array whose columns are in the order of the sorted labels"
+        named = f"a table with a column named after each of the labels {every}"
+        validate.refuse(name, named, f"the columns {given}; {cure}, as by table[[...]].to_numpy()")
     return scores
+
+
+def _is_in(label: str, column: str) -> bool:
+    """Whether a label occurs in the name of a column, in any case; one of one or two letters only as a word."""
+    text, column = label.casefold(), column.casefold()
+    if len(text) > 2:
+        return text in column
+    return bool(text) and bool(re.search(rf"(?<![^\W_]){re.escape(text)}(?![^\W_])", column))
 
 
 def _fetch(name: str, array: Any) -> np.ndarray:

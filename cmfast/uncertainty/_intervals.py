@@ -228,7 +228,7 @@ def interval(
     pairs of classes (Hand and Till); "weighted" ones by the shares of the classes, which count as random. The columns
     of scores are those of the sorted labels of all problems, and every column needs samples of its class; the area of a
     problem of a batch without samples of a class is NaN. Columns of a table that are named after the labels, such as
-    ``p_cat`` and ``p_dog``, are matched by these names.
+    ``p_cat`` and ``p_dog``, are matched by these names; it is an error if only some are.
 
     Areas take `method`, `confidence_level`, `sample_weight`, `pos_label`, `clusters`, `max_fpr`, `on_failure` and
     `num_threads`. With `multilabel` the methods are "bca", "percentile" and "basic", and there are besides

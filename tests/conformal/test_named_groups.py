@@ -1,6 +1,8 @@
 """Groups by name: the thresholds and sets of the groups numbered, and messages with the names."""
 
+import copy
 import datetime as dt
+import pickle
 import re
 import warnings
 
@@ -59,8 +61,8 @@ def test_rows_of_a_group_without_threshold_get_all_classes():
     found = conformal.threshold(S, 0.1, groups=TEXT)
     groups = TEXT[:20].astype(object)
     groups[[3, 7]] = "guest"
-    text = "2 of 20 rows given all classes (first: 3, 7): 2 INVALID; the group at groups[3] is not one of those with"
-    with pytest.warns(cmfast.FailureWarning, match=re.escape(f"{text} thresholds: 'new', 'old', 'staff'")):
+    text = "2 of 20 rows given all classes (first: 3, 7): 2 INVALID; the group 'guest' at groups[3] is not one of those"
+    with pytest.warns(cmfast.FailureWarning, match=re.escape(f"{text} with thresholds: 'new', 'old', 'staff'")):
         sets = conformal.prediction_sets(P[:20], found, groups=groups)
     assert sets.sizes[0, [3, 7]].tolist() == [4, 4]
     want = conformal.prediction_sets(P[:20], found, groups=TEXT[:20])
@@ -206,10 +208,49 @@ def test_rows_of_another_combination_get_all_classes():
     table = pd.DataFrame({"site": SITE, "kind": CODES})
     q = conformal.threshold(S, 0.1, groups=table)
     with pytest.warns(
-        cmfast.FailureWarning, match=r"the group at groups\[0\] is not one of those with thresholds: \('n"
+        cmfast.FailureWarning, match=r"the group \('east', 0\) at groups\[0\] is not one of those with thresholds: \('n"
     ):
         sets = conformal.prediction_sets(P[:2], q, groups=pd.DataFrame({"site": ["east", "north"], "kind": [0, 1]}))
     assert sets.sizes[0, 0] == 4
+
+
+def test_each_group_without_threshold_is_shown():
+    q, groups = conformal.threshold(S, 0.1, groups=TEXT), TEXT[:20].astype(object)
+    for name in ("guest", "visitor", "zoo"):
+        groups[5:9] = [name, "guest", "visitor", "zoo"]
+        with pytest.warns(
+            cmfast.FailureWarning, match=rf"4 INVALID; the group '{name}' at groups\[5\] .*: 'new', 'old', 'staff'$"
+        ):
+            assert (conformal.prediction_sets(P[:20], q, groups=groups).sizes[0, 5:9] == 4).all()
+
+
+@pytest.mark.parametrize("kind", COLUMNS_OF_GROUPS)
+def test_columns_of_groups_are_matched_by_name(kind):
+    rng = np.random.default_rng(4)
+    one, two = rng.integers(0, 2, (2, 300))
+    scores = S * (1 + one) / 2
+    q = conformal.threshold(scores, 0.1, groups=pd.DataFrame({"one": one, "two": two}))
+    number = conformal.prediction_sets(P, conformal.threshold(scores, 0.1, groups=2 * one + two), groups=2 * one + two)
+    turned = {"two": two, "one": one}
+    given = turned if kind == "dict" else pd.DataFrame(turned)
+    if kind in ("polars", "lazy", "arrow"):
+        library = pytest.importorskip("pyarrow" if kind == "arrow" else "polars")
+        given = library.table(turned) if kind == "arrow" else library.DataFrame(turned)
+        given = given.lazy() if kind == "lazy" else given
+    for thresholds in (q, pickle.loads(pickle.dumps(q)), copy.deepcopy(q), copy.copy(q), q.copy()):
+        assert thresholds == dict(q)
+        assert_same_bits(conformal.prediction_sets(P, thresholds, groups=given).packed, number.packed)
+    assert repr(q) == repr(dict(q))
+    by_position = conformal.prediction_sets(P, dict(q), groups={"a": one, "b": two})
+    assert_same_bits(by_position.packed, number.packed)
+
+
+@pytest.mark.parametrize("names", [["Site", "kind"], ["site"], ["site", "kind", "more"]])
+def test_other_columns_of_groups_are_refused(names):
+    q = conformal.threshold(S, 0.1, groups={"site": SITE, "kind": CODES})
+    text = f"groups must be the columns ['site', 'kind'] that threshold was given, in any order, got columns {names}"
+    with pytest.raises(ValueError, match=rf"^conformal.prediction_sets: {re.escape(text)}$"):
+        conformal.prediction_sets(P, q, groups=dict.fromkeys(names, CODES))
 
 
 OF_COLUMNS = {

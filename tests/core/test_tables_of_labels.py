@@ -406,6 +406,54 @@ def test_scores_in_a_table_are_matched_to_labels_by_name(columns, library):
 
 
 @pytest.mark.parametrize(
+    "columns", [["p_cat", "p_cwo", "p_dog"], ["p_Cat", "p_Cow", "p_Dog"], ["cat", "q_cow", "dog"], ["x", "y", "CAT"]]
+)
+@pytest.mark.parametrize("library", ["pandas", "polars", "arrow"])
+def test_scores_in_a_table_are_refused_if_only_some_columns_are_named_after_labels(columns, library):
+    P = PROBABILITIES[0]
+    table = MAKE[library]({column: P[:, k].tolist() for k, column in enumerate(columns)})
+    names = ", ".join(map(repr, columns))
+    text = (
+        f"with a column named after each of the labels 'cat', 'cow', 'dog', got the columns {names}; name each column "
+        "after its label, or give an array whose columns are in the order of the sorted labels, as by table[[...]].to_n"
+    )
+    with pytest.raises(ValueError, match=rf"^uncertainty.interval: y_score must be a table {re.escape(text)}"):
+        uncertainty.interval(KIND, table, "roc_auc_ovr")
+    with pytest.raises(ValueError, match=rf"y_b must be a table {re.escape(text)}"):
+        uncertainty.compare(KIND, P, table, "roc_auc_ovr")
+    with pytest.raises(ValueError, match=rf"y_score\['new'\] must be a table {re.escape(text)}"):
+        uncertainty.auc_covariance(KIND, {"new": table}, name="roc_auc_ovr")
+
+
+def test_a_column_of_scores_given_twice_is_refused():
+    with pytest.raises(ValueError, match="got the columns 'p_cat', 'p_cow', 'p_cow'; name each"):
+        uncertainty.interval(
+            pd.DataFrame(OF_CLASSES), "roc_auc_ovr", y_true="kind", y_score=["p_cat", "p_cow", "p_cow"]
+        )
+
+
+def test_columns_without_labels_in_their_names_go_by_position():
+    P = PROBABILITIES[0]
+    want = uncertainty.interval(KIND, P, "roc_auc_ovr").estimate
+    short = np.array(["c", "e", "o"])[np.searchsorted(["cat", "cow", "dog"], KIND)]  # letters of "score" are no labels
+    table = pd.DataFrame(P, columns=["score_0", "score_1", "score_2"])
+    assert uncertainty.interval(KIND, table, "roc_auc_ovr").estimate == want
+    assert uncertainty.interval(short, table, "roc_auc_ovr").estimate == want
+    codes = np.searchsorted(["cat", "cow", "dog"], KIND)
+    assert uncertainty.interval(codes, table.set_axis(["p_0", "p_1", "p_3"], axis=1), "roc_auc_ovr").estimate == want
+    with pytest.raises(ValueError, match="each of the labels 'c', 'e', 'o', got the columns 'p_c', 'p_E', 'p_o'"):
+        uncertainty.interval(short, table.set_axis(["p_c", "p_E", "p_o"], axis=1), "roc_auc_ovr")
+
+
+@pytest.mark.parametrize("name", ["roc_auc", "roc_auc_ovr"])
+@pytest.mark.parametrize("scores", [[BY_LABEL, BY_ORDER], (BY_LABEL,), ["p_cat", {}]])
+def test_columns_of_several_models_need_a_dict(name, scores):
+    text = r"y_score must be a list of names of columns, or a dict of such lists by model, as .* got a list with a \w+$"
+    with pytest.raises(TypeError, match=rf"^uncertainty.auc_covariance: {text}"):
+        uncertainty.auc_covariance(pd.DataFrame(OF_CLASSES), y_true="kind", y_score=scores, name=name)
+
+
+@pytest.mark.parametrize(
     ("options", "text"),
     [
         ({"y_score": ["p_cat", "p_cow", "p_dg"]}, r"y_score\[2\] must be one of the columns .* did you mean 'p_dog'"),

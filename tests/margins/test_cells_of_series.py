@@ -37,6 +37,39 @@ def test_a_series_of_values_with_its_index():
     assert found == pytest.approx([1.0, 5.0])
 
 
+def test_an_index_in_another_order_than_that_of_the_values_is_refused():
+    values = CELLS.set_index(["age", "income"])["persons"]
+    margins = [series(AGES, "age"), series(INCOMES, "income")]
+    text = (
+        r"^ipf_cells: coords and values must have the same index, as they are matched by position, got one index in "
+        r"two orders; give values\.reindex\(coords\), or arrays if their order is meant$"
+    )
+    turned = values.index[::-1]
+    with pytest.raises(ValueError, match=text):
+        cmfast.ipf_cells(values, turned, margins)
+    with pytest.raises(ValueError, match=text.replace(r"\(coords\)", r"\(coords\.index\)")):
+        cmfast.ipf_cells(values, turned.to_frame(), margins)
+    assert cmfast.ipf_cells(values.reindex(turned), turned, margins).table == pytest.approx(WANTED[::-1])
+    # These say nothing of an order: arrays, the index 0, 1, ..., and the same levels swapped.
+    for given in (values.to_numpy(), values.reset_index(drop=True)):
+        assert cmfast.ipf_cells(given[::-1], turned, margins).table == pytest.approx(WANTED[::-1])
+        assert cmfast.ipf_cells(given, values.index, margins).table == pytest.approx(WANTED)
+    assert cmfast.ipf_cells(values, values.index.swaplevel(), margins).table == pytest.approx(WANTED)
+
+
+def test_levels_of_an_index_are_compared_by_name():
+    flows = pd.Series([1.0, 2.0, 3.0, 4.0], pd.MultiIndex.from_product([[0, 1], [0, 1]], names=["home", "work"]))
+    margins = [series([3.0, 7.0], "home"), series([4.0, 6.0], "work")]
+    assert cmfast.ipf_cells(flows, flows.index.swaplevel(), margins).table == pytest.approx(flows.to_numpy())
+    with pytest.raises(ValueError, match=r"give values\.reorder_levels\(coords\.names\)\.reindex\(coords\), or arrays"):
+        cmfast.ipf_cells(flows, flows.index.swaplevel()[::-1], margins)
+    codes = pd.Index([2, 0, 1], name="home")
+    totals = [series([3.0, 4.0, 5.0], "home")]
+    assert cmfast.ipf_cells(pd.Series([1.0, 2.0, 3.0]), codes, totals).table == pytest.approx([5.0, 3.0, 4.0])
+    with pytest.raises(ValueError, match="got one index in two orders"):
+        cmfast.ipf_cells(pd.Series([1.0, 2.0, 3.0], pd.RangeIndex(3, name="home")), codes, totals)
+
+
 def test_a_margin_over_two_levels():
     pairs = pd.Series([5.0, 3.0, 2.0], pd.MultiIndex.from_frame(CELLS[["age", "income"]]))
     found = cmfast.ipf_cells("persons", CELLS, [pairs.sample(frac=1, random_state=1)])
