@@ -15,6 +15,8 @@ from cmfast.kernels.loading import find_loaded_module
 SIZES = ("n_classes", "n_groups", "n_resamples")
 TOO_LARGE = ("Maximum allowed dimension", "array is too big")
 NUMBERS = frozenset(map(np.dtype, "?bBhHiIlLqQefd"))  # dtypes that need no conversion
+# By library: what makes one of its arrays of a NumPy array.
+MAKERS = {"jax": "jax.numpy.asarray", "torch": "torch.as_tensor", "cupy": "cupy.asarray"}
 _known = KNOWN.get  # bound once: saves time in small calls
 
 
@@ -107,6 +109,12 @@ def refuse_libraries(arrays: dict[str, Any]) -> NoReturn:
     msg = f"arrays must come from one library, got {what}"
     if 0 < len(others) < len(libraries):
         msg += f"; make Dask arrays of the others, as by dask.array.from_array({others[0]})"
+    elif len(wanted := {one for one in libraries.values() if one != "numpy" and not one.startswith("a Python")}) == 1:
+        makes = MAKERS.get(next(iter(wanted)))
+        numbers = (name for name, x in arrays.items() if getattr(x, "dtype", None) in NUMBERS)
+        first = next((name for name in numbers if libraries[name] == "numpy"), None)
+        if makes and first is not None:  # JAX and PyTorch have no text
+            msg += f"; make arrays of {wanted.pop()} of the others, as by {makes}({first})"
     raise TypeError(caller.prefix_name(msg))
 
 

@@ -56,6 +56,22 @@ OF_SCORES |= dict.fromkeys(
     ),
     "it needs probabilities, of which cmfast computes only metrics.roc_auc(y_true, y_score) and its curves",
 )
+# Criteria of fairness: the name elsewhere and the name here.
+FAIRNESS = dict.fromkeys(
+    (
+        "demographic_parity_difference",
+        "demographic_parity_ratio",
+        "statistical_parity",
+        "statistical_parity_difference",
+        "disparate_impact",
+    ),
+    "demographic_parity",
+)
+FAIRNESS |= dict.fromkeys(
+    ("equalized_odds_difference", "equalized_odds_ratio", "equalised_odds", "equalised_odds_difference"),
+    "equalized_odds",
+)
+FAIRNESS |= dict.fromkeys(("equal_opportunity_difference", "equal_opportunity_ratio"), "equal_opportunity")
 # The name elsewhere, and what to do.
 USUAL_NAMES = OF_SCORES | {
     "roc_curve": "metrics.roc(y_true, y_score) computes it",

@@ -91,7 +91,8 @@ USUAL_OPTIONS = {
     },
     "method": {"normalize": "it is called normalize="},
     "multi_class": {
-        "y_score": "labels are of two classes; for class k against all others pass y_true == k and the scores of k"
+        "confidence_level": 'it is part of the name of an area of several classes: "roc_auc_ovr" or "roc_auc_ovo"',
+        "y_score": "labels are of two classes; for class k against all others pass y_true == k and the scores of k",
     },
     "names": {
         "display_labels": "it is called display_labels=",

@@ -55,10 +55,10 @@ def validate_rule(method: Any, randomised: Any, lam: Any, k_reg: Any) -> ScoreOp
     if lam is None and method == "saps":
         validate.refuse("lam", 'given for method="saps", the weight of a rank, for example 0.1', "None")
     lam = validate.finite("lam", 0.0 if lam is None else lam)
-    if lam < 0:
+    if lam < 0 and method != "saps":
         validate.refuse("lam", "at least 0", lam)
     k_reg = validate.count("k_reg", k_reg, most=2**31)
-    if method == "saps" and not lam:
+    if method == "saps" and lam <= 0:
         validate.refuse("lam", 'above 0 for method="saps", the weight of a rank, for example 0.1', lam)
     if method not in ("raps", "saps") and lam:
         validate.refuse("lam", '0 unless method="raps" or "saps"', lam)

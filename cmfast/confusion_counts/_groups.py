@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from cmfast._core import dispatch, validate
-from cmfast._core.adapters import adapter
+from cmfast._core.adapters import _columns, adapter
 from cmfast._core.annotations import Array
 from cmfast._files.archive import demand
 from cmfast.confusion_counts import _label_codes
@@ -112,6 +112,12 @@ def _name_columns(groups: Any) -> dict[str, Any]:
         if not named:
             validate.refuse("groups", "an array", "dict without columns", TypeError)
         return named
+    names = _columns.list_names(groups)
+    if len(names) > 1:
+        what = f"{type(groups).__module__.partition('.')[0]} {type(groups).__name__}"
+        some = ", ".join(f"{name!r}: groups[{name!r}]" for name in names[:2])
+        cure = f"give a dict of its columns: groups={{{some}{', ...' if len(names) > 2 else ''}}}"
+        validate.refuse("groups", "an array of labels", f"a {what}; {cure}", TypeError)
     validate.refuse_tables(groups=groups)
     return {"groups": groups}
 

@@ -242,6 +242,7 @@ def _match_images(targets: Any, predictions: Any, known: tuple[Any, Any], option
     num_threads = validate.num_threads(num_threads)
     n_classes = None if n_classes is None else validate.count("n_classes", n_classes, least=1)
     listed = None if labels is None else _list_labels(labels, n_classes)
+    _images.refuse_swapped_sides(targets, predictions)
     true = _images.read_images("targets", targets, box_format, predicted=False)
     pred = _images.read_images("predictions", predictions, box_format, predicted=True)
     if len(true.names) != len(pred.names):

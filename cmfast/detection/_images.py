@@ -94,6 +94,20 @@ def check_column(name: str, x: Any, n: int) -> Any:
     return found.reshape(n) if isinstance(found, np.ndarray) else found
 
 
+def refuse_swapped_sides(targets: Any, predictions: Any) -> None:
+    """Raise ValueError for predictions before targets: scores in some image of the first, and in none of the second."""
+    if any(_list_scores(targets)) and not any(_list_scores(predictions) or [True]):
+        cure = "targets come first: give (targets, predictions)"
+        validate.refuse("targets", "the true boxes, without scores", f"scores, and predictions without; {cure}")
+
+
+def _list_scores(given: Any) -> list[bool]:
+    """Return whether each image of a list, or the only one, has scores; False for what is no image."""
+    images = given if isinstance(given, list | tuple) else [given]
+    scores = (x.get("scores") if isinstance(x, Mapping) else getattr(x, FIELDS["scores"], None) for x in images)
+    return [one is not None for one in scores]
+
+
 def read_images(name: str, given: Any, box_format: str, *, predicted: bool) -> Boxes:
     """Return the boxes of a list of images, or of one: each a mapping, or detections of `supervision`.
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cmfast._core import dispatch, frames, validate
+from cmfast._core.usual_options import describe_value
 from cmfast._files.survey_totals import describe_key
 from cmfast.confusion_counts import _label_codes
 from cmfast.confusion_counts._groups import GROUP_CODE_SPAN, KINDS
@@ -209,7 +210,10 @@ def validate_groups(groups: Any) -> tuple[str, ...]:
     """Return the option `groups` as names of columns."""
     names = [groups] if isinstance(groups, str) else groups
     if not isinstance(names, list | tuple) or not names or not all(isinstance(name, str) for name in names):
-        validate.refuse("groups", "the name of a column, or a list of them", validate.format_value(groups), TypeError)
+        own = getattr(groups, "name", None)
+        cure = f"; groups={own!r} names that column" if isinstance(own, str) else ""
+        given = f"{describe_value(groups)}{cure}"
+        validate.refuse("groups", "the name of a column, or a list of them", given, TypeError)
     if len(set(names)) < len(names):
         validate.refuse("groups", "different columns", validate.format_value(groups))
     return tuple(names)

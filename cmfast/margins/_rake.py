@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
 import numpy as np
 
-from cmfast._core import dispatch, failures, frames, sparse, validate
+from cmfast._core import dispatch, failures, frames, sparse, validate, wording
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, OnFailure, Progress
 from cmfast._core.progress import make_reporter
@@ -467,7 +467,9 @@ def _validate_bounds(method: str, bounds: Any, n: int) -> tuple[np.ndarray | Non
     """Return the lower and upper bounds as scalars or arrays of n, or None without bounds."""
     if method not in BOUNDED:
         if bounds is not None:
-            validate.refuse("bounds", f'None with method="{method}", which has none', validate.format_value(bounds))
+            cure = f"{' and '.join(wording.option('method', name) for name in BOUNDED)} take bounds"
+            wanted = f'None with method="{method}", which has none'
+            validate.refuse("bounds", wanted, f"{validate.format_value(bounds)}; {cure}")
         return None, None
     if not isinstance(bounds, tuple | list) or len(bounds) != 2:
         validate.refuse("bounds", "a pair (low, high)", type(bounds).__name__, TypeError)

@@ -14,10 +14,11 @@ from cmfast._core.annotations import AreaName, Array, Ignored, Label, Multilabel
 from cmfast._core.labels import hold_indicators
 from cmfast._core.lazy import accept_delayed
 from cmfast._core.results_by_name import MOST_NAMED
+from cmfast._core.usual_names import FAIRNESS, OF_SCORES
 from cmfast._core.usual_options import RENAMED, describe_unknown_option, describe_value, explain_options
 from cmfast.confusion_counts import ConfusionCounts
 from cmfast.metrics import _evaluate, _plan
-from cmfast.metrics._catalogue import GROUPS, find_form
+from cmfast.metrics._catalogue import GROUPS, find_form, suggest_names
 from cmfast.metrics._margins import margins
 from cmfast.metrics._names import MetricName, Names
 from cmfast.uncertainty import (
@@ -52,6 +53,7 @@ CRITERIA = {  # criteria of fairness, with the rates that they compare
     "equalized_odds": ("recall_binary", "fpr_binary"),
 }
 IN_POOLED = "recall_binary"  # the selection rate, in a matrix in which all samples are positive
+_NAMES = f"metrics or criteria of fairness ({', '.join(CRITERIA)})"
 SIDES = ("y_true", "y_pred", "groups")
 SIDES_OF_AREAS = ("y_true", "y_score", "groups")
 MANY = 40  # samples of a class in which a replicate has none with probability exp(-40)
@@ -693,6 +695,9 @@ def _choose_method(name: str) -> GroupMethod:
 
 def _resolve_names(names: Any) -> tuple[str, ...]:
     """Return known names of metrics and criteria of fairness as a tuple; refuse unknown names."""
+    for name in names if isinstance(names, list | tuple) else (names,):
+        if isinstance(name, str) and name not in CRITERIA:
+            _refuse_fairness_elsewhere(name)
     if isinstance(names, str) and names in CRITERIA:
         return (names,)
     if not isinstance(names, list | tuple):
@@ -701,6 +706,16 @@ def _resolve_names(names: Any) -> tuple[str, ...]:
     rest = [name for name in names if not any(name is one for one in known)]
     _plan.resolve_names(rest)
     return tuple(names)
+
+
+def _refuse_fairness_elsewhere(name: str) -> None:
+    """Raise ValueError for a criterion of fairness as other libraries call it, or misspelt."""
+    own = FAIRNESS.get(name.lower())
+    if own is not None:
+        validate.refuse("names", _NAMES, f"{name!r}; here it is called {own!r}, a difference between groups")
+    near = validate.suggest_name(name, CRITERIA)
+    if near and find_form(name) is None and not suggest_names(name) and name.lower() not in OF_SCORES:
+        validate.refuse("names", _NAMES, f"{validate.format_value(name)}{near}")
 
 
 def _find_reference(reference: Any, groups: tuple[Any, ...]) -> int | None:

@@ -12,6 +12,7 @@ import numpy as np
 
 from cmfast._core import axis_names, caller, frames, lazy, table_columns, validate
 from cmfast._core.labels import warn_of_pooled_indicators
+from cmfast._core.usual_names import OF_SCORES
 from cmfast._core.usual_options import USUAL_ARGUMENTS, describe_value
 from cmfast.confusion_counts import ConfusionCounts
 from cmfast.metrics import _plan
@@ -46,12 +47,26 @@ def list_calls(wrapper: Callable[..., Any], sides: tuple[str, ...], columns: dic
     wrapper.__doc__ = "\n\n".join([first, "\n".join(indent + line for line in lines), after])
 
 
+def _refuse_area(name: Any) -> None:
+    """Raise ValueError for the name of an area of scores, and name the function that has its error."""
+    if not isinstance(name, str) or name.lower() not in OF_SCORES:
+        return
+    from cmfast.uncertainty import _areas  # which imports this module
+
+    own = _areas.ELSEWHERE.get(name.lower(), name)
+    if own in _areas.SCORES:
+        cure = f'uncertainty.interval(y_true, y_score, "{own}") has its interval and standard_error'
+        validate.refuse("names", "metrics of labels", f"{name!r}, an area of scores; {cure}")
+
+
 def accept_labels(function: Callable[..., R]) -> Callable[..., R]:
     """Decorate a function of a matrix and metric names so that it also accepts labels, or counts with labels."""
 
     @wraps(function)
     def wrapper(*given: Any, **options: Any) -> R:
         """Count the labels, if labels are given, and call `function` with the matrix."""
+        if "names" in options or len(given) > 1:
+            _refuse_area(options["names"] if "names" in options else given[-1])
         if not options.keys().isdisjoint(MAY_BE_NAMED):
             given = gather_named_arrays(given, options, SIDES)
         ignored = options.pop("ignore_index", None)

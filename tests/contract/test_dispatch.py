@@ -154,7 +154,8 @@ def test_lists_of_no_numbers_do_not(labels):
 def test_two_libraries():
     with pytest.raises(TypeError, match="one library, got A from numpy, B from torch"):
         cmfast.overlap(M, torch.from_numpy(M))
-    text = "one library, got M from torch, row_sums from numpy, col_sums from a Python list"
+    text = "one library, got M from torch, row_sums from numpy, col_sums from a Python list; make arrays of torch "
+    text += r"of the others, as by torch\.as_tensor\(row_sums\)$"
     with pytest.raises(TypeError, match=text):
         cmfast.ipf(torch.from_numpy(M), np.ones(2), [1, 1])
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import cmfast
-from cmfast import agreement, conformal, contingency, display, metrics, uncertainty
+from cmfast import agreement, conformal, contingency, detection, display, metrics, uncertainty
 
 pd = pytest.importorskip("pandas")
 
@@ -21,6 +21,7 @@ SHARES = np.random.default_rng(0).dirichlet(np.ones(3), 4)
 M = np.array([[5, 1, 0], [2, 6, 1], [0, 1, 7]])
 X = np.random.default_rng(0).standard_normal((4, 2))
 FRAME = pd.DataFrame({"site": ["x", "y", "x", "y"], "truth": Y, "guess": P})
+BOXES = {"boxes": [[0, 0, 9, 9]], "labels": [0]}
 ABC = pd.DataFrame(M, index=list("abc"), columns=list("abc"))
 
 MISTAKES = {
@@ -515,6 +516,58 @@ ELSEWHERE = {
     "report.show": (
         lambda: make_page().show,
         r"; path = page\.save\(\"report\.html\"\) writes it, webbrowser\.open\(path\.res",
+    ),
+    "predictions of boxes before targets": (
+        lambda: detection.confusion_matrix([BOXES | {"scores": [0.9]}], [BOXES]),
+        r"targets must be the true boxes, without scores, .*; targets come first: give \(targets, predictions\)$",
+    ),
+    "demographic parity elsewhere": (
+        lambda: uncertainty.compare_groups(Y, P, TEXT, "demographic_parity_difference"),
+        "got 'demographic_parity_difference'; here it is called 'demographic_parity', a difference between groups$",
+    ),
+    "equalized odds elsewhere": (
+        lambda: uncertainty.compare_groups(Y, P, TEXT, ["accuracy", "equalised_odds"]),
+        "got 'equalised_odds'; here it is called 'equalized_odds', a difference between groups$",
+    ),
+    "fairness misspelt": (
+        lambda: uncertainty.compare_groups(Y, P, TEXT, "equal_oportunity"),
+        "got 'equal_oportunity'; did you mean 'equal_opportunity'",
+    ),
+    "a table of two groups": (
+        lambda: uncertainty.compare_groups(Y, P, FRAME[["site", "truth"]], "accuracy"),
+        r"give a dict of its columns: groups=\{'site': groups\['site'\], 'truth': groups\['truth'\]\}$",
+    ),
+    "a table of three groups": (
+        lambda: cmfast.ConfusionCounts.from_labels(Y, P, groups=FRAME),
+        r"columns: groups=\{'site': groups\['site'\], 'truth': groups\['truth'\], \.\.\.\}$",
+    ),
+    "multi_class= of an area": (
+        lambda: uncertainty.interval(Y, SHARES, "roc_auc", multi_class="ovr"),
+        'part of the name of an area of several classes: "roc_auc_ovr" or "roc_auc_ovo"$',
+    ),
+    "the standard error of an area": (
+        lambda: uncertainty.standard_error([0, 1, 1], [0.1, 0.7, 0.4], "roc_auc"),
+        r"got 'roc_auc', an area of scores; uncertainty\.interval\(y_true, y_score, \"roc_auc\"\) has its interval and",
+    ),
+    "the posterior of an area named elsewhere": (
+        lambda: uncertainty.posterior([0, 1, 1], [0.1, 0.7, 0.4], names="AUC"),
+        r"got 'AUC', an area of scores; uncertainty\.interval\(y_true, y_score, \"roc_auc\"\) has its",
+    ),
+    "a column as groups of rake": (
+        lambda: cmfast.rake(FRAME, {"truth": {0: 1.0, 1: 2.0, 2: 1.0}}, groups=FRAME["site"]),
+        r"got Series of shape \(4,\); groups='site' names that column$",
+    ),
+    "an array as groups of rake": (
+        lambda: cmfast.rake(FRAME, {"truth": {0: 1.0, 1: 2.0, 2: 1.0}}, groups=FRAME["site"].to_numpy(object)),
+        r"groups must be the name of a column, or a list of them, got ndarray of shape \(4,\)$",
+    ),
+    "bounds of rake without a method": (
+        lambda: cmfast.rake(FRAME, {"truth": {0: 1.0, 1: 2.0, 2: 1.0}}, bounds=(0.3, 3)),
+        r"got \(0\.3, 3\); method=\"truncated\" and method=\"logit\" take bounds$",
+    ),
+    "a negative lam of saps": (
+        lambda: conformal.scores(SHARES, Y, method="saps", lam=-1),
+        'lam must be above 0 for method="saps", the weight of a rank, for example 0.1, got -1',
     ),
     "report.open": (
         lambda: make_page().open,

@@ -385,6 +385,8 @@ def test_gradients_that_are_refused():
 def test_arrays_that_are_refused():
     with pytest.raises(TypeError, match="overlap: arrays must come from one library, got A from jax, B from numpy"):
         cmfast.overlap(jnp.asarray(M), M)
+    with pytest.raises(TypeError, match=r"; make arrays of jax of the others, as by jax\.numpy\.asarray\(row_sums\)$"):
+        cmfast.ipf(jnp.asarray(M), np.asarray(ROWS), np.asarray(COLS))
     for transform in (lambda f: f, jax.jit):
         with pytest.raises(TypeError, match=r"^normalize: M has dtype bfloat16, which NumPy does not have"):
             transform(partial(cmfast.normalize, method="row"))(jnp.asarray(M, jnp.bfloat16))

@@ -21,14 +21,23 @@ MATRIX_NAMES = ("M", "A", "B")
 _FRAMES = {"pandas": {"DataFrame"}, "polars": {"DataFrame", "LazyFrame"}, "pyarrow": {"Table", "RecordBatch"}}
 
 
+def list_names(x: Any) -> list[Any]:
+    """Return the names of the columns of table `x`; none for a lazy table, and for what is no table."""
+    x = unwrap_narwhals(x)
+    base = _table_class(x)
+    if base is None or base.__name__ == "LazyFrame":  # reading its column names may compute it
+        return []
+    return list(x.column_names if base.__module__.startswith("pyarrow") else x.columns)
+
+
 def column_hint(x: Any) -> str | None:
     """Return an example of how the library of table `x` selects a column; None if `x` is not a table."""
     base = _table_class(unwrap_narwhals(x))
     if base is None:
         return None
-    if base.__name__ == "LazyFrame":  # reading its column names may compute it
+    if base.__name__ == "LazyFrame":
         return ".collect()['name']"
-    names = list(x.column_names if base.__module__.startswith("pyarrow") else x.columns)
+    names = list_names(x)
     return f"[{names[0] if names else 'name'!r}]"
 
 
