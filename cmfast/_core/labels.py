@@ -769,7 +769,7 @@ def refuse_outside(name: str, limit: int | None, number: int, first: list[tuple[
     """Raise ValueError for labels outside the class ids, with their number and the first ones."""
     wanted = "at least 0" if limit is None else f"in 0..{limit - 1}"
     what = ", ".join(f"{value} at {index[0] if len(index) == 1 else index}" for index, value in first)
-    tells = limit and name in NAMES and not caller.is_task()  # the place of a chunk follows
+    tells = limit and name in NAMES and not caller.is_task()  # where the chunk is follows
     cure = "; n_classes= is the number of all classes" if tells else ""
     validate.refuse(name, wanted, f"{number} outside (first: {what}){cure}")
 

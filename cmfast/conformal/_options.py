@@ -90,7 +90,7 @@ def validate_labels(labels: Any, n_classes: int) -> tuple[Any, ...]:
 
 
 def find_column_names(P: Any) -> tuple[Any, ...] | None:
-    """Return the names of the columns of a table of probabilities; None of an array, or if they are 0, 1, ..."""
+    """Return the names of the columns of a table of probabilities; None for an array, or if they are 0, 1, ..."""
     if type(P) is np.ndarray or not frames.is_table(P) or frames.is_lazy_table(P):
         return None
     names = tuple(frames.column_names(P))

@@ -353,7 +353,7 @@ def _copy_sums(given, exact, most, b, w, sums, at):
 
 @jit(inner=True, borrows=True)
 def judge_sums(given, exact, b):
-    """Return the total of matrix `b`, and whether a matrix can have its sums."""
+    """Return the total of matrix `b`, and whether its sums are those of a matrix."""
     d, t, p, band, top = given
     C, zero = t.shape[1], t.dtype.type(0)
     slack = 0.0 if exact else 1e-9  # the margins of a fractional matrix are rounded, each in its own order
