@@ -15,6 +15,7 @@ from cmfast._core.labels import warn_of_pooled_indicators
 from cmfast._core.usual_names import OF_SCORES
 from cmfast._core.usual_options import USUAL_ARGUMENTS, describe_value
 from cmfast.confusion_counts import ConfusionCounts
+from cmfast.kernels.loading import load
 from cmfast.metrics import _plan
 from cmfast.uncertainty import _group_units
 from cmfast.uncertainty._paired_counts import PairedCounts, paired_counts
@@ -51,10 +52,9 @@ def _refuse_area(name: Any) -> None:
     """Raise ValueError for the name of an area of scores, and name the function that has its error."""
     if not isinstance(name, str) or name.lower() not in OF_SCORES:
         return
-    from cmfast.uncertainty import _areas  # which imports this module
-
-    own = _areas.ELSEWHERE.get(name.lower(), name)
-    if own in _areas.SCORES:
+    areas = load("cmfast.uncertainty._areas")  # which imports this module
+    own = areas.ELSEWHERE.get(name.lower(), name)
+    if own in areas.SCORES:
         cure = f'uncertainty.interval(y_true, y_score, "{own}") has its interval and standard_error'
         validate.refuse("names", "metrics of labels", f"{name!r}, an area of scores; {cure}")
 
