@@ -111,8 +111,8 @@ def refuse_libraries(arrays: dict[str, Any]) -> NoReturn:
         msg += f"; make Dask arrays of the others, as by dask.array.from_array({others[0]})"
     elif len(wanted := {one for one in libraries.values() if one != "numpy" and not one.startswith("a Python")}) == 1:
         makes = MAKERS.get(next(iter(wanted)))
-        numbers = (name for name, x in arrays.items() if getattr(x, "dtype", None) in NUMBERS)
-        first = next((name for name in numbers if libraries[name] == "numpy"), None)
+        own = {name: x for name, x in arrays.items() if libraries[name] == "numpy"}
+        first = next((name for name, x in own.items() if getattr(x, "dtype", None) in NUMBERS), None)
         if makes and first is not None:  # JAX and PyTorch have no text
             msg += f"; make arrays of {wanted.pop()} of the others, as by {makes}({first})"
     raise TypeError(caller.prefix_name(msg))
