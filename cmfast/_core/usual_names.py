@@ -57,7 +57,7 @@ OF_SCORES |= dict.fromkeys(
     "it needs probabilities, of which cmfast computes only metrics.roc_auc(y_true, y_score) and its curves",
 )
 # Criteria of fairness: the name elsewhere and the name here.
-FAIRNESS = dict.fromkeys(
+FAIRNESS: dict[str, str] = dict.fromkeys(
     (
         "demographic_parity_difference",
         "demographic_parity_ratio",
