@@ -95,7 +95,7 @@ def check_column(name: str, x: Any, n: int) -> Any:
 
 
 def refuse_swapped_sides(targets: Any, predictions: Any) -> None:
-    """Raise ValueError for predictions before targets: scores in some image of the first, and in none of the second."""
+    """Raise ValueError for predictions before targets: scores in images of the first, but not of the second."""
     if any(_list_scores(targets)) and not any(_list_scores(predictions) or [True]):
         cure = "targets come first: give (targets, predictions)"
         validate.refuse("targets", "the true boxes, without scores", f"scores, and predictions without; {cure}")
