@@ -44,6 +44,10 @@ SAFE_WIDTH = 1.79  # norm of a full Newton step that provably decreases the dual
 
 PATIENT_SWEEPS = 40  # predicted remaining sweeps above which Newton's method is faster
 PATIENT_MOMENTUM_SWEEPS = 120  # the same for sweeps with momentum over one large matrix
+SWEPT_COLUMNS = 40  # columns from which small matrices are swept with momentum before Newton's method
+IMPATIENT_MOMENTUM_SWEEPS = 24  # the same for these, whose Newton steps take eight matrices at a time
+# Sum over rows of what lies off the diagonal, after one sweep, below which Newton's method is faster for these at once.
+LEAST_OFF_DIAGONAL = 6.0
 RATE_PASSES = 4  # passes over which the rate of sweeps is estimated; two of them before there is momentum
 MOST_RESTARTS = 3  # steps without momentum after the residual grew, before sweeps count as slow
 GAP_MARGIN = 0.9  # part of the estimated spectral gap that is used: early estimates are too large
@@ -213,6 +217,26 @@ class ScalingProblem(NamedTuple):
         results = ((name, getattr(self, name)) for name in RESULTS_OF_PROBLEM)
         changed |= {name: None if a is None else a[part] for name, a in results}
         return self._replace(n=last - first, cells=self.cells[part] if self.m_step else self.cells, **changed)
+
+    def take(self, places: np.ndarray) -> "ScalingProblem":
+        """Return a problem of some matrices, without targets or factors of their own, with new arrays for results."""
+        cells, n = self.cells, len(places)
+        if self.m_step:
+            cells = cells[places]
+            cells.flags.writeable = False  # kernels are compiled for read-only cells
+        results = {name: np.empty((n if len(a) else 0, *a.shape[1:]), a.dtype) for name, a in self.results.items()}
+        return self._replace(n=n, cells=cells, **results)
+
+    def put(self, places: np.ndarray, part: "ScalingProblem") -> None:
+        """Write the results of such a problem, in place."""
+        for name, a in self.results.items():
+            if len(a):
+                a[places] = getattr(part, name)
+
+    @property
+    def results(self) -> dict[str, Any]:
+        """The arrays for the results, by name."""
+        return {name: getattr(self, name) for name in RESULTS_OF_PROBLEM}
 
 
 LINES_OF_PROBLEM = ("row_sums", "col_sums", "start_row", "start_col")

@@ -12,7 +12,7 @@ import numpy as np
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu.scaling import _large_passes, _large_sinkhorn, _preprocessing
 from cmfast.kernels.cpu.scaling._assignment_and_balancing import pair_and_balance_interruptibly
-from cmfast.kernels.cpu.scaling._large_batch import scale_by_sweeps
+from cmfast.kernels.cpu.scaling._large_batch import prepare_sweeps
 from cmfast.kernels.cpu.scaling._large_elimination import compute_dense_step
 from cmfast.kernels.cpu.scaling._large_row_blocks import MatrixRows, measure_cell_range, read_only
 from cmfast.kernels.cpu.scaling._large_sinkhorn import CONVERGED, OUT_OF_RANGE, SLOW, START, Goal
@@ -47,7 +47,7 @@ def scale(p, num_threads, quick):
 
     `quick` leaves those that sweeps solve to a compiled loop.
     """
-    for b in scale_by_sweeps(p) if quick else range(p.n):
+    for b in prepare_sweeps(p)(0, p.n).tolist() if quick else range(p.n):
         pool.checkpoint()
         given = p.cells[b * p.m_step].reshape(p.R, p.C)
         targets = _select_line(p.row_sums, b).copy(), _select_line(p.col_sums, b).copy()

@@ -8,6 +8,7 @@ import numpy as np
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.scaling._large_passes import (
     ScaledMatrix,
+    Sums,
     bound_hidden_residual,
     compute_residual,
     find_smallest_cell,
@@ -23,10 +24,14 @@ from cmfast.kernels.cpu.scaling._large_row_blocks import (
 )
 from cmfast.kernels.cpu.scaling._large_sinkhorn import CONVERGED, START, Goal, run_momentum_sweeps
 from cmfast.kernels.shared.scaling import (
+    ENOUGH_ITERATIONS,
+    IMPATIENT_MOMENTUM_SWEEPS,
+    LEAST_OFF_DIAGONAL,
     MOST_SCALE_RATIO,
     PATIENT_MOMENTUM_SWEEPS,
     RESULTS_OF_PROBLEM,
     SWEEP_ROUNDING,
+    SWEPT_COLUMNS,
     WIDE,
     line_bound,
 )
@@ -43,34 +48,56 @@ def can_batch_sweeps(p):
     return many and p.bi and p.R == p.C and p.amount >= 0.0 and not p.plain and not p.is_warm
 
 
-def scale_by_sweeps(p):
-    """Scale the matrices of a problem in order; yield the index of each that needs another method."""
-    target, still, _ = p.goals
-    ones, smoothed = np.ones(p.C), np.empty((p.R, p.C))
-    rows = MatrixRows(smoothed, ones, ones, 1)
-    padded = allocate_padded_rows(p.R if rows.blocks == 1 else 0, p.C)
-    sums = rows.sums, rows.sums._replace(cols=np.empty((rows.blocks, padded.shape[1] if len(padded) else p.C)))
-    goal = Goal(rows.total, target, still, p.max_iter, float(PATIENT_MOMENTUM_SWEEPS))
+def can_sweep_first(p):
+    """Test whether a problem has square matrices of middling size, for which sweeps may be faster than Newton steps."""
+    middling = p.R == p.C >= SWEPT_COLUMNS and not p.is_large
+    return middling and p.bi and p.amount >= 0.0 and not p.plain and not p.is_warm and p.max_iter >= ENOUGH_ITERATIONS
+
+
+def prepare_sweeps(p):
+    """Return a function that scales a range of matrices of a problem, and returns the indices of those it did not."""
+    ones, patience = np.ones(p.C), PATIENT_MOMENTUM_SWEEPS if p.is_large else IMPATIENT_MOMENTUM_SWEEPS
+    rows = MatrixRows(np.empty((p.R, p.C)), ones, ones, 1)
+    target, still, bound = p.goals
+    goal = rows.total, target, still, p.max_iter, float(patience)
+    at_most = min(MAX_UNINTERRUPTED_SWEEPS, PASS_CELLS_PER_CHECK // (p.R * p.C))
+    least = 0.0 if p.is_large else LEAST_OFF_DIAGONAL
+    limits = p.m_step, p.amount, bound, line_bound(bound), p.last_width, at_most, least, rows.blocks, rows.sums.rows
     results = tuple(getattr(p, name) for name in RESULTS_OF_PROBLEM)
-    copies = smoothed, read_only(smoothed), padded, read_only(padded)
-    rest = p.m_step, copies, p.amount, p.goals[2], line_bound(p.goals[2])
-    goals = goal, START, p.last_width, min(MAX_UNINTERRUPTED_SWEEPS, PASS_CELLS_PER_CHECK // (p.R * p.C))
-    b = _scale_until_hard(p.cells, ones, sums, goals, rest, results, 0, p.n)
-    while b < p.n:
-        yield b
-        b = _scale_until_hard(p.cells, ones, sums, goals, rest, results, b + 1, p.n)
+
+    def scale_range(first, end):
+        """Scale the matrices from `first` to before `end`; return the indices of those that need another method."""
+        smoothed, hard = np.empty((p.R if p.amount > 0.0 else 0, p.C)), np.empty(end - first, np.int64)
+        padded = allocate_padded_rows(p.R if rows.blocks == 1 else 0, p.C)
+        copies = smoothed, read_only(smoothed), padded, read_only(padded)
+        return hard[: _scale_range(p.cells, ones, copies, goal, limits, results, hard, first)]
+
+    return scale_range
 
 
 @jit()
-def _scale_until_hard(cells, ones, sums, goals, rest, results, first, end):
-    """Scale matrices from `first` by momentum sweeps; return the first that needs another method, or `end`."""
-    m_step, (smoothed, frozen, padded, swept), amount, bound, at_most = rest
-    sums, swept_sums = sums
+def _scale_range(cells, ones, copies, goal, limits, results, hard, first):
+    """Scale as many matrices as `hard` is long by momentum sweeps, from `first` on.
+
+    Write the indices of those that need another method to `hard`; return their number. All tuples are plain, since
+    Numba's type check of named tuples takes as long as scaling a matrix.
+    """
+    smoothed, frozen, padded, swept = copies
+    m_step, amount, bound, at_most, last_width, most, least, blocks, rows = limits
     out, out_row, out_col, residual, n_iter, status, smoothing, line_error = results
-    C = ones.shape[0]
+    C, missed, worsts = ones.shape[0], np.empty(blocks), np.empty(blocks)
+    length = padded.shape[1] if padded.shape[0] > 0 else C
+    sums, swept_sums = (
+        Sums(np.empty((blocks, C)), missed, rows, worsts),
+        Sums(np.empty((blocks, length)), missed, rows, worsts),
+    )
     none, scaled = np.zeros(C, np.int64), np.empty((0, C))
-    x, y, step = np.empty(C), np.zeros(swept_sums.cols.shape[1]), np.empty(C)
-    for b in range(first, end):
+    x, y, step = np.empty(C), np.zeros(length), np.empty(C)
+    goals = Goal(*goal), last_width, most, least
+    count = 0
+    for b in range(first, first + len(hard)):
+        hard[count] = b
+        count += 1  # until the end of its round
         M = cells[b * m_step].reshape(C, C)
         low, high, zero, bad = measure_cell_range(M)
         if amount > 0.0:
@@ -80,7 +107,7 @@ def _scale_until_hard(cells, ones, sums, goals, rest, results, first, end):
                     smoothed[i, j] = M[i, j] + amount
             M = frozen
         if bad or zero or low < 1.0 / WIDE or high > min(WIDE, MOST_SCALE_RATIO * low):
-            return b
+            continue
         matrix = ScaledMatrix(M, ones, ones)
         for i in range(padded.shape[0]):
             for j in range(C):
@@ -90,17 +117,18 @@ def _scale_until_hard(cells, ones, sums, goals, rest, results, first, end):
         swept_matrix = ScaledMatrix(swept if padded.shape[0] > 0 else M, ones, ones)
         passes = _run_sweeps(M, swept_matrix, x, y, step, swept_sums, goals)
         if passes == 0 or not normalize_factors(x, y[:C], none, none, out_row[b], out_col[b]):
-            return b
+            continue
         if out.shape[0] > 0:
             scaled = out[b].reshape(C, C)
         measure_sums(matrix, x, y, sums, scaled, 0, sums.missed.shape[0])
         found, worst = compute_residual(matrix, sums)
         found /= C
         if not found < np.inf:
-            return b
+            continue
         residual[b], n_iter[b], smoothing[b], line_error[b] = found, passes, amount, worst
         status[b] = OK if found <= bound and worst <= at_most else MAX_ITER
-    return end
+        count -= 1
+    return count
 
 
 @jit(inner=True)
@@ -109,8 +137,16 @@ def _run_sweeps(M, swept, x, y, step, sums, goals):
 
     Return the number of passes, 0 where sweeps are not enough.
     """
-    goal, start, last_width, most = goals
-    pace = run_momentum_sweeps(swept, x, y, step, sums, start, goal, most)
+    goal, last_width, most, least = goals
+    pace = START
+    if least > 0.0:
+        pace = run_momentum_sweeps(swept, x, y, step, sums, pace, goal, 1)
+        off = 0.0
+        for i in range(M.shape[0]):
+            off += 1.0 - x[i] * M[i, i] / sums.cols[0, i]
+        if off < least:
+            return 0
+    pace = run_momentum_sweeps(swept, x, y, step, sums, pace, goal, most)
     if pace.state != CONVERGED:
         return 0
     least = bound_hidden_residual(find_smallest_cell(M, x, y), min(M.shape), last_width, goal.total)

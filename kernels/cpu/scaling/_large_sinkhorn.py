@@ -12,7 +12,18 @@ from typing import NamedTuple
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.vector import WIDTH, fma, load_elements, load_row, splat, store_row, total
+from cmfast.kernels.cpu._core.vector import (
+    WIDTH,
+    absolute,
+    fma,
+    largest,
+    load_elements,
+    load_row,
+    splat,
+    store_row,
+    total,
+    where,
+)
 from cmfast.kernels.cpu.scaling._large_passes import add_blocks
 from cmfast.kernels.shared.scaling import GAP_MARGIN, MOST_RESTARTS, MOST_TAKEN, RATE_PASSES
 
@@ -32,9 +43,8 @@ class Goal(NamedTuple):
 @jit(inline=True)
 def sweep(matrix, x, y, sums, start, stop):
     """Set x = u / (M y); store by block the row errors with the old x, and the column sums with the new x."""
-    M, u, _ = matrix
+    R, C = matrix.cells.shape
     cols, missed_rows, rows, _ = sums
-    R, C = M.shape
     for block in range(start, stop):
         for j in range(C):
             cols[block, j] = 0.0
@@ -44,14 +54,30 @@ def sweep(matrix, x, y, sums, start, stop):
         for i in range(first, whole, SWEPT_ROWS):
             missed += _sweep_rows(matrix, x, y, cols, block, i)
         for i in range(whole, last):
-            s = 0.0
-            for j in range(C):
-                s += M[i, j] * y[j]
-            missed += abs(x[i] * s - u[i])
-            x[i] = u[i] / s
-            for j in range(C):
-                cols[block, j] += x[i] * M[i, j]
+            missed += _sweep_row(matrix, x, y, cols, block, i)
         missed_rows[block] = missed
+
+
+@jit(inline=True)
+def _sweep_row(matrix, x, y, cols, block, i):
+    """Sweep one row; return its absolute error with the old factors."""
+    M, u, _ = matrix
+    C = M.shape[1]
+    whole = C // WIDTH * WIDTH
+    a = splat(0.0)
+    for j in range(0, whole, WIDTH):
+        a = fma(load_row(M, i, j), load_elements(y, j), a)
+    s = total(a)
+    for j in range(whole, C):
+        s += M[i, j] * y[j]
+    missed = abs(x[i] * s - u[i])
+    x[i] = u[i] / s
+    a = splat(x[i])
+    for j in range(0, whole, WIDTH):
+        store_row(cols, block, j, fma(load_row(M, i, j), a, load_row(cols, block, j)))
+    for j in range(whole, C):
+        cols[block, j] += M[i, j] * x[i]
+    return missed
 
 
 @jit(inline=True)
@@ -178,11 +204,7 @@ def check_convergence(matrix, y, sums, pace, goal):
     """Return the state after a pass, from the column errors; estimates the rate and adapts the momentum."""
     v, cols = matrix.v, sums.cols
     add_blocks(sums)
-    residual, worst = 0.0, 0.0
-    for j in range(v.shape[0]):
-        gap = abs(y[j] * cols[0, j] - v[j])
-        residual += gap
-        worst = gap / v[j] if gap > worst * v[j] else worst  # few divisions
+    residual, worst = _measure_columns(y, v, cols)
     residual /= goal.total
     left = residual if residual > goal.target else worst
     k, momentum, since, mark = pace.k + 1, pace.momentum, pace.since + 1, pace.mark
@@ -206,6 +228,24 @@ def check_convergence(matrix, y, sums, pace, goal):
     elif restarts > MOST_RESTARTS or np.log(goal.target / left) < goal.patience * np.log(momentum):
         state = SLOW  # more than `patience` passes are left even at the best rate
     return SweepState(state, k, residual, mark, momentum, since, restarts, fresh)
+
+
+@jit(inner=True, borrows=True)
+def _measure_columns(y, v, cols):
+    """Return the sum of the absolute errors of the columns, and the largest error relative to its target."""
+    whole = v.shape[0] // WIDTH * WIDTH
+    missed, most = splat(0.0), splat(0.0)
+    for j in range(0, whole, WIDTH):
+        target = load_elements(v, j)
+        gap = absolute(load_elements(y, j) * load_row(cols, 0, j) - target)
+        missed, share = missed + gap, gap / target
+        most = where(share > most, share, most)
+    residual, worst = total(missed), largest(most)
+    for j in range(whole, v.shape[0]):
+        gap = abs(y[j] * cols[0, j] - v[j])
+        residual += gap
+        worst = max(worst, gap / v[j])
+    return residual, worst
 
 
 @jit(inline=True)

@@ -9,7 +9,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu.scaling import _large
-from cmfast.kernels.cpu.scaling._large_batch import can_batch_sweeps
+from cmfast.kernels.cpu.scaling._large_batch import can_batch_sweeps, can_sweep_first, prepare_sweeps
 from cmfast.kernels.cpu.scaling._large_row_blocks import read_only
 from cmfast.kernels.cpu.scaling._refine import refine
 from cmfast.kernels.cpu.scaling._tile_loop import scale_by_sinkhorn, scale_rectangular, scale_square, split_problem
@@ -20,8 +20,9 @@ from cmfast.kernels.shared.scaling import RESULTS_OF_PROBLEM, Lines, ScalingProb
 
 FLOAT64 = np.dtype(np.float64)
 CONVERTED_CELLS = 1 << 16  # cells converted to float64 at a time
+SWEPT_CELLS = 1 << 18  # the same where sweeps come first, for which Python takes longer
 LARGE_CELLS = 1 << 18  # the same of large matrices; a part costs some 40 us of Python
-LEAST_SWEPT = 4  # large matrices in a piece of those that a compiled loop scales, for the same reason
+LEAST_SWEPT = 8  # large matrices in a piece of those that a compiled loop scales, for the same reason
 # SIMD vectors of cells between two checks for interrupts: some tens of ms.
 TILE_VECTORS_PER_CHECK = 1 << 25
 UNROLLED_SIZES = range(1, 17)  # numbers of classes for which unrolled kernels pay
@@ -50,6 +51,7 @@ class _ScalingWorkspace(NamedTuple):
     problem: tuple[Any, ...]
     tile: tuple[Any, ...]
     size: Any
+    sweep_range: Any  # what `prepare_sweeps` returns, or None
     zeros_matter: bool
     out: Any  # results of the problem: out, row and col of shapes (C, C), (C,), (C,), and its scalars
     row: Any
@@ -73,12 +75,14 @@ def _cache_workspaces(R, C, smoothing, empty, tol, max_iter, solver):
         """Allocate the arrays of a workspace and its tile."""
         given, out, row, col = np.empty((1, R * C)), np.empty((1, R * C)), np.empty((1, R)), np.empty((1, C))
         numbers = np.empty(1), np.empty(1, np.int64), np.empty(1, np.int8), np.empty(1), np.empty(1)
-        problem = split_problem((R, C, 1, read_only(given), 0, *lines, *fixed.values(), out, row, col, *numbers))
+        fields = R, C, 1, read_only(given), 0, *lines, *fixed.values(), out, row, col, *numbers
+        problem, whole = split_problem(fields), ScalingProblem._make(fields)
+        sweep_range = prepare_sweeps(whole) if can_sweep_first(whole) else None
         tile, size = acquire_tile(R, C, flip=False, newton=True), (0,) * C if C in UNROLLED_SIZES else None
         views = out.reshape(R, C), row[0], col[0]
         zeros_matter = fixed["amount"] == 0.0
         return _ScalingWorkspace(
-            given.reshape(R, C), read_only(given[0]), problem, tile, size, zeros_matter, *views, numbers
+            given.reshape(R, C), read_only(given[0]), problem, tile, size, sweep_range, zeros_matter, *views, numbers
         )
 
     return [], allocate_workspace
@@ -102,11 +106,13 @@ def _scale_one(
         workspace = free.pop()
     except IndexError:
         workspace = allocate_workspace()
-    given, cells, problem, tile, size, zeros_matter, out, row, col, numbers = workspace
+    given, cells, problem, tile, size, sweep_range, zeros_matter, out, row, col, numbers = workspace
     given[:] = M
     found = None
     if not (zeros_matter and has_zero(cells)):
-        place, needs = scale_square(problem, tile, 0, 1, TILE_VECTORS_PER_CHECK, size, PARTS.addresses)
+        place, needs = 1, 0
+        if sweep_range is None or sweep_range(0, 1).size:
+            place, needs = scale_square(problem, tile, 0, 1, TILE_VECTORS_PER_CHECK, size, PARTS.addresses)
         if place == 1 and not needs:
             residual, n_iter, status, amount, line_error = numbers
             found = out.copy(), row.copy(), col.copy(), residual[0], n_iter[0], status[0], amount[0], line_error[0]
@@ -174,13 +180,25 @@ def _shape_results(problem, batch):
 def _make_large_worker(problem, num_threads):
     """Return a function that scales a range of large matrices."""
     quick, at_once = can_batch_sweeps(problem), max(1, LARGE_CELLS // (problem.R * problem.C))
+    direct = quick and problem.cells.dtype == problem.out.dtype == np.float64
+    sweep_range = prepare_sweeps(problem) if direct else None
+
+    def scale_part(first, end, quick):
+        """Scale the matrices from `first` to before `end`, converted to float64."""
+        with _prepare(problem.part(first, end)) as (part, _):
+            _large.scale(part, num_threads, quick)
+            refine(part)
 
     def work(_, start, stop):
-        """Scale the matrices from `start` to before `stop`, converted to float64 in chunks."""
+        """Scale the matrices from `start` to before `stop`, in chunks."""
         for first in range(start, stop, at_once):
-            with _prepare(problem.part(first, min(first + at_once, stop))) as (part, _):
-                _large.scale(part, num_threads, quick)
-                refine(part)
+            end = min(first + at_once, stop)
+            if sweep_range is None:
+                scale_part(first, end, quick)
+                continue
+            pool.checkpoint()
+            for hard in sweep_range(first, end).tolist():
+                scale_part(hard, hard + 1, False)
 
     return work
 
@@ -192,9 +210,23 @@ def _make_tile_worker(problem):
     size = (0,) * C if newton and problem.bi and R == C in UNROLLED_SIZES and not problem.is_warm else None
     kernel = scale_by_sinkhorn if problem.plain else scale_square if R == C else scale_rectangular
     direct = problem.cells.dtype == problem.out.dtype == np.float64
-    at_once = LANES * max(1, CONVERTED_CELLS // max(1, R * C * LANES))
+    at_once = LANES * max(1, (SWEPT_CELLS if can_sweep_first(problem) else CONVERTED_CELLS) // max(1, R * C * LANES))
     whole = split_problem(_swap_axes(problem) if flip else problem)
     judged = newton and not problem.bi  # otherwise no matrix is marked UNDETERMINED
+    sweeping = can_sweep_first(problem)
+    sweep_whole = prepare_sweeps(problem) if sweeping and direct else None
+
+    def scale(part, given, tile, first, end, size):
+        """Scale a range of a problem in float64, which is also given as split: by sweeps first where these may do."""
+        hard = np.arange(0)
+        if sweeping:
+            hard = (sweep_whole if part is problem else prepare_sweeps(part))(first, end)
+        if not sweeping or len(hard) == end - first:
+            _run_kernel(kernel, given, tile, first, end, size)
+        elif len(hard):
+            few = part.take(hard)
+            _run_kernel(kernel, split_problem(few), tile, 0, few.n, size)
+            part.put(hard, few)
 
     def work(_, start, stop):
         """Scale the matrices from `start` to before `stop` in one tile, in chunks of float64."""
@@ -202,14 +234,14 @@ def _make_tile_worker(problem):
         for first in range(start, stop, at_once):
             end = min(first + at_once, stop)
             if direct and not _has_zero(problem, first, end):
-                _run_kernel(kernel, whole, tile, first, end, size)
+                scale(problem, whole, tile, first, end, size)
                 if judged and problem.status[first:end].any():
                     refine(problem.part(first, end))
                 continue
             with _prepare(problem.part(first, end)) as (part, dropped):
                 given = split_problem(_swap_axes(part) if flip else part)
                 alone = dropped and part.n <= LANES  # dropped classes need loops: do not compile an unrolled kernel
-                _run_kernel(kernel, given, tile, 0, end - first, None if alone else size)
+                scale(part, given, tile, 0, end - first, None if alone else size)
                 if judged:
                     refine(part)
         release_tile(tile, newton=newton)
