@@ -1,4 +1,4 @@
-"""Compiled loop over many large matrices that momentum sweeps alone solve, free of Python's lock.
+"""Compiled loop over matrices of many classes that momentum sweeps alone solve, free of Python's lock.
 
 Each is scaled by the kernels of a single large matrix, in their order, so results do not depend on this path.
 """
@@ -22,7 +22,7 @@ from cmfast.kernels.cpu.scaling._large_row_blocks import (
     allocate_padded_rows,
     read_only,
 )
-from cmfast.kernels.cpu.scaling._large_sinkhorn import CONVERGED, START, Goal, run_momentum_sweeps
+from cmfast.kernels.cpu.scaling._large_sinkhorn import CONVERGED, RUNNING, START, Goal, run_momentum_sweeps
 from cmfast.kernels.shared.scaling import (
     ENOUGH_ITERATIONS,
     IMPATIENT_MOMENTUM_SWEEPS,
@@ -35,7 +35,7 @@ from cmfast.kernels.shared.scaling import (
     WIDE,
     line_bound,
 )
-from cmfast.kernels.status import MAX_ITER, OK
+from cmfast.kernels.status import OK
 
 LEAST_BATCH_CELLS = 1 << 20  # cells of a batch from which on compiling the loop pays
 LEAST_UNINTERRUPTED_SWEEPS, MAX_UNINTERRUPTED_SWEEPS = 64, 256  # sweeps of a matrix without a check for interrupts
@@ -87,10 +87,8 @@ def _scale_range(cells, ones, copies, goal, limits, results, hard, first):
     out, out_row, out_col, residual, n_iter, status, smoothing, line_error = results
     C, missed, worsts = ones.shape[0], np.empty(blocks), np.empty(blocks)
     length = padded.shape[1] if padded.shape[0] > 0 else C
-    sums, swept_sums = (
-        Sums(np.empty((blocks, C)), missed, rows, worsts),
-        Sums(np.empty((blocks, length)), missed, rows, worsts),
-    )
+    sums = Sums(np.empty((blocks, C)), missed, rows, worsts)
+    swept_sums = Sums(np.empty((blocks, length)), missed, rows, worsts)
     none, scaled = np.zeros(C, np.int64), np.empty((0, C))
     x, y, step = np.empty(C), np.zeros(length), np.empty(C)
     goals = Goal(*goal), last_width, most, least
@@ -123,10 +121,9 @@ def _scale_range(cells, ones, copies, goal, limits, results, hard, first):
         measure_sums(matrix, x, y, sums, scaled, 0, sums.missed.shape[0])
         found, worst = compute_residual(matrix, sums)
         found /= C
-        if not found < np.inf:
+        if not (found <= bound and worst <= at_most):
             continue
-        residual[b], n_iter[b], smoothing[b], line_error[b] = found, passes, amount, worst
-        status[b] = OK if found <= bound and worst <= at_most else MAX_ITER
+        residual[b], n_iter[b], smoothing[b], line_error[b], status[b] = found, passes, amount, worst, OK
         count -= 1
     return count
 
@@ -144,9 +141,10 @@ def _run_sweeps(M, swept, x, y, step, sums, goals):
         off = 0.0
         for i in range(M.shape[0]):
             off += 1.0 - x[i] * M[i, i] / sums.cols[0, i]
-        if off < least:
+        if off < least and pace.state == RUNNING:
             return 0
-    pace = run_momentum_sweeps(swept, x, y, step, sums, pace, goal, most)
+    if pace.state == RUNNING:
+        pace = run_momentum_sweeps(swept, x, y, step, sums, pace, goal, most)
     if pace.state != CONVERGED:
         return 0
     least = bound_hidden_residual(find_smallest_cell(M, x, y), min(M.shape), last_width, goal.total)

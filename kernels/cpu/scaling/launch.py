@@ -210,23 +210,23 @@ def _make_tile_worker(problem):
     size = (0,) * C if newton and problem.bi and R == C in UNROLLED_SIZES and not problem.is_warm else None
     kernel = scale_by_sinkhorn if problem.plain else scale_square if R == C else scale_rectangular
     direct = problem.cells.dtype == problem.out.dtype == np.float64
-    at_once = LANES * max(1, (SWEPT_CELLS if can_sweep_first(problem) else CONVERTED_CELLS) // max(1, R * C * LANES))
+    sweeping = can_sweep_first(problem)
+    at_once = LANES * max(1, (SWEPT_CELLS if sweeping else CONVERTED_CELLS) // max(1, R * C * LANES))
     whole = split_problem(_swap_axes(problem) if flip else problem)
     judged = newton and not problem.bi  # otherwise no matrix is marked UNDETERMINED
-    sweeping = can_sweep_first(problem)
     sweep_whole = prepare_sweeps(problem) if sweeping and direct else None
 
     def scale(part, given, tile, first, end, size):
         """Scale a range of a problem in float64, which is also given as split: by sweeps first where these may do."""
-        hard = np.arange(0)
         if sweeping:
             hard = (sweep_whole if part is problem else prepare_sweeps(part))(first, end)
-        if not sweeping or len(hard) == end - first:
-            _run_kernel(kernel, given, tile, first, end, size)
-        elif len(hard):
-            few = part.take(hard)
-            _run_kernel(kernel, split_problem(few), tile, 0, few.n, size)
-            part.put(hard, few)
+            if len(hard) < end - first:
+                if len(hard):
+                    few = part.take(hard)
+                    _run_kernel(kernel, split_problem(few), tile, 0, few.n, size)
+                    part.put(hard, few)
+                return
+        _run_kernel(kernel, given, tile, first, end, size)
 
     def work(_, start, stop):
         """Scale the matrices from `start` to before `stop` in one tile, in chunks of float64."""
