@@ -58,7 +58,7 @@ def sweep(matrix, x, y, sums, start, stop):
         missed_rows[block] = missed
 
 
-@jit(inline=True)
+@jit(inner=True, inline=True, borrows=True)
 def _sweep_row(matrix, x, y, cols, block, i):
     """Sweep one row; return its absolute error with the old factors."""
     M, u, _ = matrix
@@ -80,7 +80,7 @@ def _sweep_row(matrix, x, y, cols, block, i):
     return missed
 
 
-@jit(inline=True)
+@jit(inner=True, inline=True, borrows=True)
 def _sweep_rows(matrix, x, y, cols, block, i):
     """Sweep four rows from row `i` on, which stay in the cache; return their absolute errors with the old factors."""
     M, u, _ = matrix
@@ -248,7 +248,7 @@ def _measure_columns(y, v, cols):
     return residual, worst
 
 
-@jit(inline=True)
+@jit(inner=True, borrows=True)
 def _increase_momentum(momentum, shrink):
     """Return the optimal momentum where the residual shrinks by `shrink` under the present one, which is too small.
 
