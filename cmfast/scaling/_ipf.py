@@ -133,7 +133,7 @@ def ipf(
         contribute. Bounds below rounding are relaxed: `tol` is at least 2e-15, and with more than 32 rows or columns a
         matrix that no longer changes is CONVERGED within 2e-15 times the longer side over 32.
     max_iter : int, optional
-        Most passes over the matrix; default: 200 if all are Newton steps (up to 64 classes), else 10,000. Newton's
+        Most passes over the matrix; default: 200 up to 64 classes, else 10,000, which allow for sweeps. Newton's
         method always finishes its initial sweeps (at most five) and a step in progress. From 200 on, a matrix whose
         small rows, columns or cells are not yet accurate may take up to 200 more steps.
     solver : {"auto", "newton", "sinkhorn"}
