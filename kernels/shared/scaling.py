@@ -46,7 +46,7 @@ PATIENT_SWEEPS = 40  # predicted remaining sweeps above which Newton's method is
 PATIENT_MOMENTUM_SWEEPS = 120  # the same for sweeps with momentum over one large matrix
 SWEPT_COLUMNS = 40  # columns from which small matrices are swept with momentum before Newton's method
 IMPATIENT_MOMENTUM_SWEEPS = 24  # the same for these, whose Newton steps take eight matrices at a time
-# Sum over rows of what lies off the diagonal, after one sweep, below which Newton's method is faster for these at once.
+# Sum over rows of the cells off the diagonal, after one sweep, below which Newton's method is faster for these.
 LEAST_OFF_DIAGONAL = 6.0
 RATE_PASSES = 4  # passes over which the rate of sweeps is estimated; two of them before there is momentum
 MOST_RESTARTS = 3  # steps without momentum after the residual grew, before sweeps count as slow
@@ -218,7 +218,7 @@ class ScalingProblem(NamedTuple):
         changed |= {name: None if a is None else a[part] for name, a in results}
         return self._replace(n=last - first, cells=self.cells[part] if self.m_step else self.cells, **changed)
 
-    def take(self, places: np.ndarray) -> "ScalingProblem":
+    def take_matrices(self, places: np.ndarray) -> "ScalingProblem":
         """Return a problem of some matrices, without targets or factors of their own, with new arrays for results."""
         cells, n = self.cells, len(places)
         if self.m_step:
@@ -227,7 +227,7 @@ class ScalingProblem(NamedTuple):
         results = {name: np.empty((n if len(a) else 0, *a.shape[1:]), a.dtype) for name, a in self.results.items()}
         return self._replace(n=n, cells=cells, **results)
 
-    def put(self, places: np.ndarray, part: "ScalingProblem") -> None:
+    def write_results(self, places: np.ndarray, part: "ScalingProblem") -> None:
         """Write the results of such a problem, in place."""
         for name, a in self.results.items():
             if len(a):

@@ -222,9 +222,9 @@ def _make_tile_worker(problem):
             hard = (sweep_whole if part is problem else prepare_sweeps(part))(first, end)
             if len(hard) < end - first:
                 if len(hard):
-                    few = part.take(hard)
+                    few = part.take_matrices(hard)
                     _run_kernel(kernel, split_problem(few), tile, 0, few.n, size)
-                    part.put(hard, few)
+                    part.write_results(hard, few)
                 return
         _run_kernel(kernel, given, tile, first, end, size)
 
