@@ -72,107 +72,86 @@ def _centre(G, row, size, sums, at, C, ordered):
     store(G, end, load(G, end) * 0.0 - mean)  # minus the mean, or NaN if not differentiable
 
 
-@jit(inner=True, inline=True, borrows=True)
-def _add_squares(cells, line, G, slopes, bases, low, high, totals):
-    """Add ``cells * (base + slope)**2`` over columns `low` to `high` to four totals, each with two accumulators.
-
-    The slopes of the four are in lines of `G` from the four `slopes` on.
-    """
-    a, b, c, d = slopes
-    of_a, of_b, of_c, of_d = bases
-    even_a, even_b, even_c, even_d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
-    odd_a, odd_b, odd_c, odd_d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
-    for j in range(low, high - 1, 2):
-        x, y = load(cells, line + j), load(cells, line + j + 1)
-        g, h = of_a + load(G, a + j), of_a + load(G, a + j + 1)
-        even_a, odd_a = fma(x, g * g, even_a), fma(y, h * h, odd_a)
-        g, h = of_b + load(G, b + j), of_b + load(G, b + j + 1)
-        even_b, odd_b = fma(x, g * g, even_b), fma(y, h * h, odd_b)
-        g, h = of_c + load(G, c + j), of_c + load(G, c + j + 1)
-        even_c, odd_c = fma(x, g * g, even_c), fma(y, h * h, odd_c)
-        g, h = of_d + load(G, d + j), of_d + load(G, d + j + 1)
-        even_d, odd_d = fma(x, g * g, even_d), fma(y, h * h, odd_d)
-    if (high - low) & 1:
-        x = load(cells, line + high - 1)
-        g, h = of_a + load(G, a + high - 1), of_b + load(G, b + high - 1)
-        even_a, even_b = fma(x, g * g, even_a), fma(x, h * h, even_b)
-        g, h = of_c + load(G, c + high - 1), of_d + load(G, d + high - 1)
-        even_c, even_d = fma(x, g * g, even_c), fma(x, h * h, even_d)
-    return (
-        totals[0] + (even_a + odd_a),
-        totals[1] + (even_b + odd_b),
-        totals[2] + (even_c + odd_c),
-        totals[3] + (even_d + odd_d),
-    )
-
-
-@jit(inner=True, inline=True, borrows=True)
-def _prepare_row(cells, line, G, slopes, size, i, C):
-    """Return what the derivatives in row `i` of a metric have in common, and the contribution of the diagonal."""
-    base = load(G, slopes + C + i) + load(G, slopes + size - 1)
-    right = base + load(G, slopes + 2 * C + i) + load(G, slopes + i)
-    return base, load(cells, line + i) * (right * right)
+@jit(inner=True, borrows=True)
+def _add_diagonal(G, row, size, sums, at, C, ordered):
+    """Return the contribution of the diagonal to the variance of the metric with derivatives in lines `row` on."""
+    rest, variance = load(G, row + size - 1), splat(0.0)
+    if ordered:
+        rest = rest + load(G, row + 3 * C)
+    for k in range(C):
+        g = rest + load(G, row + C + k) + (load(G, row + 2 * C + k) + load(G, row + k))
+        if ordered:
+            g = g + load(G, row + 4 * C + k)
+        variance = variance + load(sums, at + FIRST + k) * (g * g)
+    return variance
 
 
 @jit(inner=True, borrows=True)
-def _add_nominal_rows(cells, first, last, G, four, size, C, found):
-    """Add rows `first` to `last` of the cells to the variances of four metrics that ignore class order."""
-    a, b, c, d = four[0] * size, four[1] * size, four[2] * size, four[3] * size
-    slopes = a + 2 * C, b + 2 * C, c + 2 * C, d + 2 * C
-    of_a, of_b, of_c, of_d = load(found, four[0]), load(found, four[1]), load(found, four[2]), load(found, four[3])
+def _add_nominal_rows(cells, first, last, G, pair, size, C, found):
+    """Add rows `first` to `last` of the cells to the variances of two metrics that ignore class order."""
+    a, b = pair[0] * size, pair[1] * size
+    of_a, of_b = load(found, pair[0]), load(found, pair[1])
     for i in range(first, last):
         line = (i - first) * C
-        base_a, right_a = _prepare_row(cells, line, G, a, size, i, C)
-        base_b, right_b = _prepare_row(cells, line, G, b, size, i, C)
-        base_c, right_c = _prepare_row(cells, line, G, c, size, i, C)
-        base_d, right_d = _prepare_row(cells, line, G, d, size, i, C)
-        bases, totals = (base_a, base_b, base_c, base_d), (right_a, right_b, right_c, right_d)
-        totals = _add_squares(cells, line, G, slopes, bases, 0, i, totals)
-        totals = _add_squares(cells, line, G, slopes, bases, i + 1, C, totals)
-        of_a, of_b, of_c, of_d = of_a + totals[0], of_b + totals[1], of_c + totals[2], of_d + totals[3]
-    store(found, four[0], of_a)
-    store(found, four[1], of_b)
-    store(found, four[2], of_c)
-    store(found, four[3], of_d)
+        base_a, base_b = load(G, a + C + i) + load(G, a + size - 1), load(G, b + C + i) + load(G, b + size - 1)
+        even_a, odd_a, even_b, odd_b = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+        for j in range(0, C - 1, 2):  # two accumulators each, all of them in registers without AVX-512
+            x, y = load(cells, line + j), load(cells, line + j + 1)
+            g, h = base_a + load(G, a + 2 * C + j), base_a + load(G, a + 2 * C + j + 1)
+            even_a, odd_a = fma(x, g * g, even_a), fma(y, h * h, odd_a)
+            g, h = base_b + load(G, b + 2 * C + j), base_b + load(G, b + 2 * C + j + 1)
+            even_b, odd_b = fma(x, g * g, even_b), fma(y, h * h, odd_b)
+        if C & 1:
+            x = load(cells, line + C - 1)
+            g, h = base_a + load(G, a + 3 * C - 1), base_b + load(G, b + 3 * C - 1)
+            even_a, even_b = fma(x, g * g, even_a), fma(x, h * h, even_b)
+        of_a, of_b = of_a + (even_a + odd_a), of_b + (even_b + odd_b)
+    store(found, pair[0], of_a)
+    store(found, pair[1], of_b)
 
 
 @jit(inner=True, borrows=True)
 def _sum_off_diagonal(cells, first, last, C, others):
-    """Write the sums of the cells off the diagonal, of rows `first` to `last`, to lines."""
+    """Write the sums of the cells of rows `first` to `last`, whose diagonal is cleared, to lines."""
     for i in range(first, last):
-        line, total = (i - first) * C, splat(0.0)
-        for j in range(i):
-            total = total + load(cells, line + j)
-        for j in range(i + 1, C):
-            total = total + load(cells, line + j)
-        store(others, i, total)
+        line, even, odd = (i - first) * C, splat(0.0), splat(0.0)
+        for j in range(0, C - 1, 2):
+            even, odd = even + load(cells, line + j), odd + load(cells, line + j + 1)
+        if C & 1:
+            even = even + load(cells, line + C - 1)
+        store(others, i, even + odd)
 
 
 @jit(inner=True, borrows=True)
-def _add_rows_alike(cells, first, last, G, row, size, C, others):
+def _add_rows_alike(first, last, G, row, size, C, others):
     """Return the contribution of rows to the variance of a metric whose derivatives in all columns are equal.
 
     So are those of all cells in a row but the diagonal; the sums of these cells are in the lines `others`.
     """
-    variance = splat(0.0)
+    rest, variance = load(G, row + 2 * C) + load(G, row + size - 1), splat(0.0)
     for i in range(first, last):
-        base, right = _prepare_row(cells, (i - first) * C, G, row, size, i, C)
-        g = base + load(G, row + 2 * C)
-        variance = variance + (right + load(others, i) * (g * g))
+        g = rest + load(G, row + C + i)
+        variance = variance + load(others, i) * (g * g)
     return variance
 
 
 @jit(inner=True, borrows=True)
 def _add_ordinal_row(cells, line, G, row, size, i, C):
-    """Return the contribution of row `i` to the variance of a metric that depends on class order."""
-    base, variance = load(G, row + C + i) + load(G, row + size - 1), splat(0.0)
-    for j in range(C):
-        g = base + load(G, row + 2 * C + j)
-        if i == j:
-            g = g + load(G, row + i)
-        g = g + (load(G, row + 3 * C + abs(i - j)) + load(G, row + 4 * C + max(i, j)))
-        variance = variance + load(cells, line + j) * (g * g)
-    return variance
+    """Return the contribution of row `i`, but the diagonal, to the variance of a metric that depends on class order."""
+    base = load(G, row + C + i) + load(G, row + size - 1)
+    column, band, top, both = row + 2 * C, row + 3 * C, row + 4 * C, min(i, C - 1 - i)
+    under, low, high = base + load(G, top + i), splat(0.0), splat(0.0)
+    for away in range(1, both + 1):
+        g = under + (load(G, column + i - away) + load(G, band + away))
+        h = base + (load(G, column + i + away) + load(G, band + away) + load(G, top + i + away))
+        low, high = fma(load(cells, line + i - away), g * g, low), fma(load(cells, line + i + away), h * h, high)
+    for away in range(both + 1, i + 1):
+        g = under + (load(G, column + i - away) + load(G, band + away))
+        low = fma(load(cells, line + i - away), g * g, low)
+    for away in range(both + 1, C - i):
+        h = base + (load(G, column + i + away) + load(G, band + away) + load(G, top + i + away))
+        high = fma(load(cells, line + i + away), h * h, high)
+    return low + high
 
 
 @jit(inner=True, borrows=True)
@@ -209,7 +188,7 @@ def _add_variances(sums, wanted, design, memory, out, part, start, stop):
     """Add rows to the variances of matrices `start` to `stop`; after the last rows, write standard errors and status.
 
     `wanted` is the plan and the kinds of its scalars: which depend on class order, those of `_find_scalars_alike`, and
-    the others in rows of four, where the last may repeat one. `design` holds whether rows are fixed, the number of
+    the others in pairs, where the last may be one twice. `design` holds whether rows are fixed, the number of
     samples to scale to (negative: cells must be counts and are kept), and whether cells are of an integer type.
     `memory` has the cells of `_transpose_rows`, workspace for one tile, and lines for its derivatives, those of
     per-class values and its sums. `part` is the first and the end of the rows: all of them, unless there is one tile
@@ -269,13 +248,19 @@ def _require_counts(cells, sums, at):
 
 @jit(inner=True, borrows=True)
 def _add_rows(cells, part, tile, G, size, kinds, lines):
-    """Add rows to the variances of scalars, where the total is fixed; centre their derivatives at the first row."""
+    """Add rows to the variances of scalars, where the total is fixed; clear the diagonal of the cells.
+
+    At the first row centre the derivatives, and add the diagonal.
+    """
     (begin, end), (sums, at), (shaped, alike, nominal), (others, _, found) = part, tile, kinds, lines
     C = len(others)
+    for i in range(begin, end):
+        store(cells, (i - begin) * C + i, splat(0.0))
+    for register in range(len(shaped) if begin == 0 else 0):
+        _centre(G, register * size, size, sums, at, C, shaped[register])
+        store(found, register, _add_diagonal(G, register * size, size, sums, at, C, shaped[register]))
     for register in range(len(shaped)):
         if shaped[register]:
-            if begin == 0:
-                _centre(G, register * size, size, sums, at, C, True)
             variance = load(found, register)
             for i in range(begin, end):
                 variance = variance + _add_ordinal_row(cells, (i - begin) * C, G, register * size, size, i, C)
@@ -284,15 +269,10 @@ def _add_rows(cells, part, tile, G, size, kinds, lines):
         _sum_off_diagonal(cells, begin, end, C, others)
     for place in range(len(alike)):
         register = alike[place]
-        if begin == 0:
-            _centre(G, register * size, size, sums, at, C, False)
-        more = _add_rows_alike(cells, begin, end, G, register * size, size, C, others)
+        more = _add_rows_alike(begin, end, G, register * size, size, C, others)
         store(found, register, load(found, register) + more)
     for group in range(len(nominal)):
-        four = nominal[group, 0], nominal[group, 1], nominal[group, 2], nominal[group, 3]
-        for k in range(4 if begin == 0 else 0):
-            _centre(G, nominal[group, k] * size, size, sums, at, C, False)
-        _add_nominal_rows(cells, begin, end, G, four, size, C, found)
+        _add_nominal_rows(cells, begin, end, G, (nominal[group, 0], nominal[group, 1]), size, C, found)
 
 
 @jit(inner=True, borrows=True)
@@ -352,7 +332,7 @@ def _prepare_plan(plan):
         merged, sources = _merge_scalars(plan)
         shaped, alike = _find_ordinal_scalars(merged), _find_scalars_alike(merged)
         nominal = np.setdiff1d(np.flatnonzero(~shaped), alike)
-        nominal = np.append(nominal, nominal[-1:].repeat(-len(nominal) % 4)).reshape(-1, 4)
+        nominal = np.append(nominal, nominal[-1:].repeat(len(nominal) % 2)).reshape(-1, 2)
         found = _prepared[id(plan)] = plan, merged, sources, (shaped, alike, nominal)
     return found[1:]
 
