@@ -21,6 +21,18 @@ from cmfast.kernels.shared.metrics import ORDERED, Over, Plan, Step, Total, coun
 from cmfast.kernels.status import INVALID, OK
 
 OF_TRACE = (Total.ACCURACY, Total.ERROR, Total.JACCARD_MICRO, Total.SPECIFICITY_MICRO)
+COMPLEMENTS = {
+    Value.FALSE_NEGATIVE: Value.RECALL,
+    Value.FALSE_POSITIVE: Value.SPECIFICITY,
+    Value.FALSE_DISCOVERY: Value.PRECISION,
+    Value.FALSE_OMISSION: Value.NPV,
+}
+OF_ALL_CLASSES = {  # what the micro average over all classes is
+    Value.RECALL: Total.ACCURACY,
+    Value.PRECISION: Total.ACCURACY,
+    Value.SPECIFICITY: Total.SPECIFICITY_MICRO,
+    Value.NPV: Total.SPECIFICITY_MICRO,
+}
 OF_ROWS = (Value.RECALL, Value.FALSE_NEGATIVE)
 SECONDS_PER_SLOPE = 4e-10  # per register and cell
 _prepared: dict[int, Any] = {}  # by id; each refers to its plan, so that the id is not reused
@@ -340,46 +352,76 @@ def _prepare_plan(plan):
 def _merge_scalars(plan):
     """Return `plan` without scalars whose errors follow from those of others, and what each scalar follows from.
 
-    That is a scalar of the new plan and a factor: the error of an equal step, of the accuracy for that of the error
-    rate, and half the error of what a step maps from [-1, 1] to [0, 1]. Halving changes no bit.
+    That is a scalar of the new plan and a factor, a power of two, which changes no bit: the error of an equal step or
+    of one that `_find_alike` names, of the accuracy for that of the error rate, and half the error of what a step maps
+    from [-1, 1] to [0, 1].
     """
-    steps: list[list[int]] = []
-    params: list[list[float]] = []
-    first: dict[tuple[float, ...], int] = {}  # equal steps -> the first target
+    by_value: dict[tuple[float, ...], list[Any]] = {}  # code, fill value, parameter -> its steps
+    others: list[Any] = []
+    first: dict[tuple[Any, ...], int] = {}  # equal steps -> the first target
     roots: dict[int, tuple[int, float]] = {}
-    value = -1
-    for step, param in zip(plan.steps.tolist(), plan.params.tolist(), strict=True):
+    value: tuple[float, ...] = ()
+    for step, given in zip(plan.steps.tolist(), plan.params.tolist(), strict=True):
         kind, code, target, a, b = step
-        if kind in (Step.VALUE, Step.EACH):
-            value += kind == Step.VALUE
-        elif kind == Step.RESCALE:
+        param = tuple(math.nan if math.isnan(x) else x for x in given)  # the same object, so that keys are equal
+        own, factor = value, 1.0
+        if kind == Step.VALUE:
+            value = code, *param
+            continue
+        if kind == Step.EACH:
+            by_value.setdefault(value, []).append((step, param))
+            continue
+        if kind == Step.RESCALE:
             root, factor = roots[a]
             roots[target] = root, 0.5 * factor
             continue
-        else:
-            if kind == Step.HARMONIC:
-                a, b = roots[a][0], roots[b][0]
-            of = value if kind == Step.REDUCE else Total.ACCURACY if (kind, code) == (Step.TOTAL, Total.ERROR) else code
-            root = first.setdefault((kind, code if kind == Step.REDUCE else 0, of, a, b, *param), target)
-            roots[target] = root, 1.0
-            if root != target:
-                continue
-        steps.append([kind, code, target, a, b])
-        params.append(param)
+        if kind == Step.HARMONIC:
+            a, b = roots[a][0], roots[b][0]
+        elif kind == Step.REDUCE:
+            kind, code, alike, factor = _find_alike(code, value[0], whole=not len(plan.members))
+            own, a = (alike, *value[1:]), a if kind == Step.REDUCE else 0
+        elif code == Total.ERROR:
+            code = Total.ACCURACY
+        root = first.setdefault((kind, code, own if kind == Step.REDUCE else (), a, b, param), target)
+        roots[target] = root, factor
+        if root == target:
+            steps = by_value.setdefault(own, []) if kind == Step.REDUCE else others
+            steps.append(([kind, code, target, a, b], param))
+    rows = [row for own, steps in by_value.items() for row in (([Step.VALUE, own[0], 0, 0, 0], own[1:]), *steps)]
+    rows += others
     order = {root: None for root, _ in (roots[k] for k in range(plan.scalars))}
     places = {root: k for k, root in enumerate([*order, *(root for root in first.values() if root not in order)])}
-    for step in steps:
+    for step, _ in rows:
         if step[0] not in (Step.VALUE, Step.EACH):
             step[2] = places[step[2]]
         if step[0] == Step.HARMONIC:
             step[3:] = places[step[3]], places[step[4]]
     merged = plan._replace(
-        steps=np.array(steps, np.int64).reshape(-1, 5),
-        params=np.array(params, np.float64).reshape(-1, 2),
+        steps=np.array([step for step, _ in rows], np.int64).reshape(-1, 5),
+        params=np.array([param for _, param in rows], np.float64).reshape(-1, 2),
+        values=len(by_value),
         scalars=len(order),
         registers=len(places),
     )
     return merged, [(places[root], factor) for root, factor in (roots[k] for k in range(plan.scalars))]
+
+
+def _find_alike(code, value, *, whole):
+    """Return a step whose error is that of a reduction of class values: kind, code and value; and a factor.
+
+    False rates and the rates that they add up to one with have the same errors, but not where what replaces 0/0 in
+    both has a weight of its own. If the `whole` matrix enters, micro averages of rates and the recall weighted by its
+    denominators are accuracies. No harmonic mean is of a reduction that this changes.
+    """
+    complement = COMPLEMENTS.get(value, value)
+    weighted = code == Over.WEIGHTED and complement == Value.RECALL
+    if whole and (weighted or (code == Over.MICRO and complement in OF_ALL_CLASSES)):
+        return Step.TOTAL, OF_ALL_CLASSES[complement], complement, 1.0
+    if code == Over.MEAN and value == Value.TSS:
+        return Step.REDUCE, code, Value.BALANCED_ACCURACY, 2.0
+    if code == Over.MEAN or (code == Over.WEIGHTED and complement in (Value.RECALL, Value.SPECIFICITY)):
+        value = complement
+    return Step.REDUCE, code, value, 1.0
 
 
 def _expand_scalars(found, sources):
@@ -392,6 +434,7 @@ def _expand_scalars(found, sources):
 
 def standard_errors(M, *, plan, rows, n, num_threads=None):
     """Return standard errors of the scalars and per-class results of `plan` of every matrix; the status."""
+    given_steps = tuple(plan)
     plan, sources, kinds = _prepare_plan(plan)
     C, batch = M.shape[-1], M.shape[:-2]
     size, kind, given = math.prod(batch), batches.result_dtype(M), values.flatten_matrices(M)
@@ -410,7 +453,7 @@ def standard_errors(M, *, plan, rows, n, num_threads=None):
 
     def use(sums, S, start, stop, unusual):
         """Differentiate and write standard errors for a block: many tiles at a time, or one in parts of its rows."""
-        prepare_sums(sums, C, plan, steps, unusual)
+        prepare_sums(sums, C, plan, given_steps, unusual)
         memory = tuple([S[first:last] for first, last in pairwise(ends)])
         for first in range(start, stop, together * WIDTH):
             last, tile = min(first + together * WIDTH, stop), (first - start) // WIDTH
