@@ -199,7 +199,7 @@ def _transpose_rows(M, C, begin, end, cells, start, stop):
 def _add_variances(sums, wanted, design, memory, out, part, start, stop):
     """Add rows to the variances of matrices `start` to `stop`; after the last rows, write standard errors and status.
 
-    `wanted` is the plan and the kinds of its scalars: which depend on class order, those of `_find_scalars_alike`, and
+    `wanted` is the plan and the kinds of its scalars: which depend on class order, which on the number of samples, those of `_find_scalars_alike`, and
     the others in pairs, where the last may be one twice. `design` holds whether rows are fixed, the number of
     samples to scale to (negative: cells must be counts and are kept), and whether cells are of an integer type.
     `memory` has the cells of `_transpose_rows`, workspace for one tile, and lines for its derivatives, those of
@@ -262,14 +262,16 @@ def _require_counts(cells, sums, at):
 def _add_rows(cells, part, tile, G, size, kinds, lines):
     """Add rows to the variances of scalars, where the total is fixed; clear the diagonal of the cells.
 
-    At the first row centre the derivatives, and add the diagonal.
+    At the first row add the diagonal. The mean of the derivatives of a metric is 0 by Euler's theorem if multiplying all
+    cells by a number does not change it; those of the others are centred.
     """
-    (begin, end), (sums, at), (shaped, alike, nominal), (others, _, found) = part, tile, kinds, lines
+    (begin, end), (sums, at), (shaped, sized, alike, nominal), (others, _, found) = part, tile, kinds, lines
     C = len(others)
     for i in range(begin, end):
         store(cells, (i - begin) * C + i, splat(0.0))
     for register in range(len(shaped) if begin == 0 else 0):
-        _centre(G, register * size, size, sums, at, C, shaped[register])
+        if sized[register]:
+            _centre(G, register * size, size, sums, at, C, False)
         store(found, register, _add_diagonal(G, register * size, size, sums, at, C, shaped[register]))
     for register in range(len(shaped)):
         if shaped[register]:
@@ -342,10 +344,11 @@ def _prepare_plan(plan):
         if len(_prepared) >= values.MOST_PLANS:
             _prepared.clear()
         merged, sources = _merge_scalars(plan)
-        shaped, alike = _find_ordinal_scalars(merged), _find_scalars_alike(merged)
+        shaped, alike = find_totals(merged, ORDERED), _find_scalars_alike(merged)
+        sized = find_totals(merged, {Total.KRIPPENDORFF})
         nominal = np.setdiff1d(np.flatnonzero(~shaped), alike)
         nominal = np.append(nominal, nominal[-1:].repeat(len(nominal) % 2)).reshape(-1, 2)
-        found = _prepared[id(plan)] = plan, merged, sources, (shaped, alike, nominal)
+        found = _prepared[id(plan)] = plan, merged, sources, (shaped, sized, alike, nominal)
     return found[1:]
 
 
@@ -484,10 +487,10 @@ def _find_scalars_alike(plan):
     return np.array(sorted(alike), np.int64)
 
 
-def _find_ordinal_scalars(plan):
-    """Return which scalars depend on the order of the classes."""
-    ordinal = np.zeros(plan.scalars, np.bool_)
+def find_totals(plan, codes):
+    """Return which scalars are values of the whole matrix with one of these codes."""
+    found = np.zeros(plan.scalars, np.bool_)
     for step, code, target, *_ in plan.steps.tolist():
-        if step == Step.TOTAL and code in ORDERED and target < plan.scalars:
-            ordinal[target] = True
-    return ordinal
+        if step == Step.TOTAL and code in codes and target < plan.scalars:
+            found[target] = True
+    return found
