@@ -276,18 +276,20 @@ def differentiate(plan, sums, at, C, size, S, G, T):
     rates = values + plan.registers + LINES_OF_PRODUCTS
     if plan.values > 0:
         divide_margins(sums, at + FIRST, C, n, S, rates)
+    everyone = n == n  # noqa: PLR0124 - NaN alone is not
+    for k in range(C if plan.mode == PRESENT else 0):
+        cell = at + FIRST + k
+        everyone = everyone & ((load(sums, cell + C) > 0.0) | (load(sums, cell + 2 * C) > 0.0))
     for step in range(len(steps)):
         kind, code, target, a, b = steps[step, 0], steps[step, 1], steps[step, 2], steps[step, 3], steps[step, 4]
         fill = params[step, 0]
         if kind == VALUE:
             value, square, filled = code, params[step, 1] * params[step, 1], fill
             differentiate_class_values(value, square, sums, at + FIRST, C, n, S, (0 * C, rates))
-            every = n == n  # noqa: PLR0124 - NaN alone is not
+            every = everyone
             for k in range(C):
-                x, cell = load(S, k * LINES_OF_VALUE), at + FIRST + k
+                x = load(S, k * LINES_OF_VALUE)
                 every = every & (x == x)  # noqa: PLR0124
-                if plan.mode == PRESENT:
-                    every = every & ((load(sums, cell + C) > 0.0) | (load(sums, cell + 2 * C) > 0.0))
             all_known = value < FIRST_LIMITED and len(plan.members) == 0 and not some(~every)
             continue
         if kind == EACH:

@@ -84,29 +84,23 @@ def _centre(G, row, size, sums, at, C, ordered):
     store(G, end, load(G, end) * 0.0 - mean)  # minus the mean, or NaN if not differentiable
 
 
-@jit(inner=True, borrows=True)
-def _add_diagonal(G, row, size, sums, at, C, ordered):
-    """Return the contribution of the diagonal to the variance of the metric with derivatives in lines `row` on."""
-    rest, variance = load(G, row + size - 1), splat(0.0)
-    if ordered:
-        rest = rest + load(G, row + 3 * C)
-    for k in range(C):
-        g = rest + load(G, row + C + k) + (load(G, row + 2 * C + k) + load(G, row + k))
-        if ordered:
-            g = g + load(G, row + 4 * C + k)
-        variance = variance + load(sums, at + FIRST + k) * (g * g)
-    return variance
+@jit(inner=True, inline=True, borrows=True)
+def _square_right(G, row, size, i, C, right):
+    """Return what the derivatives in row `i` of a metric have in common, and the contribution of the diagonal."""
+    base = load(G, row + C + i) + load(G, row + size - 1)
+    g = base + load(G, row + 2 * C + i) + load(G, row + i)
+    return base, load(right, i) * (g * g)
 
 
 @jit(inner=True, borrows=True)
-def _add_nominal_rows(cells, first, last, G, pair, size, C, found):
-    """Add rows `first` to `last` of the cells to the variances of two metrics that ignore class order."""
-    a, b = pair[0] * size, pair[1] * size
+def _add_nominal_rows(rows, G, pair, size, C, right, found):
+    """Add rows, in the lines of a few cells, to the variances of two metrics that ignore class order."""
+    (cells, first, last), a, b = rows, pair[0] * size, pair[1] * size
     of_a, of_b = load(found, pair[0]), load(found, pair[1])
     for i in range(first, last):
-        line = (i - first) * C
-        base_a, base_b = load(G, a + C + i) + load(G, a + size - 1), load(G, b + C + i) + load(G, b + size - 1)
-        even_a, odd_a, even_b, odd_b = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+        line, odd_a, odd_b = (i - first) * C, splat(0.0), splat(0.0)
+        base_a, even_a = _square_right(G, a, size, i, C, right)
+        base_b, even_b = _square_right(G, b, size, i, C, right)
         for j in range(0, C - 1, 2):  # two accumulators each, all of them in registers without AVX-512
             x, y = load(cells, line + j), load(cells, line + j + 1)
             g, h = base_a + load(G, a + 2 * C + j), base_a + load(G, a + 2 * C + j + 1)
@@ -123,10 +117,12 @@ def _add_nominal_rows(cells, first, last, G, pair, size, C, found):
 
 
 @jit(inner=True, borrows=True)
-def _sum_off_diagonal(cells, first, last, C, others):
-    """Write the sums of the cells of rows `first` to `last`, whose diagonal is cleared, to lines."""
+def _split_diagonal(cells, first, last, C, right, others):
+    """Move the diagonal of rows `first` to `last` to the lines `right`, leaving 0; sum each row of what remains."""
     for i in range(first, last):
         line, even, odd = (i - first) * C, splat(0.0), splat(0.0)
+        store(right, i, load(cells, line + i))
+        store(cells, line + i, splat(0.0))
         for j in range(0, C - 1, 2):
             even, odd = even + load(cells, line + j), odd + load(cells, line + j + 1)
         if C & 1:
@@ -135,24 +131,28 @@ def _sum_off_diagonal(cells, first, last, C, others):
 
 
 @jit(inner=True, borrows=True)
-def _add_rows_alike(first, last, G, row, size, C, others):
+def _add_rows_alike(first, last, G, row, size, right, others):
     """Return the contribution of rows to the variance of a metric whose derivatives in all columns are equal.
 
     So are those of all cells in a row but the diagonal; the sums of these cells are in the lines `others`.
     """
-    rest, variance = load(G, row + 2 * C) + load(G, row + size - 1), splat(0.0)
+    C, variance = len(others), splat(0.0)
     for i in range(first, last):
-        g = rest + load(G, row + C + i)
-        variance = variance + load(others, i) * (g * g)
+        base, own = _square_right(G, row, size, i, C, right)
+        g = base + load(G, row + 2 * C)
+        variance = variance + (own + load(others, i) * (g * g))
     return variance
 
 
 @jit(inner=True, borrows=True)
-def _add_ordinal_row(cells, line, G, row, size, i, C):
-    """Return the contribution of row `i`, but the diagonal, to the variance of a metric that depends on class order."""
+def _add_ordinal_row(cells, line, G, row, size, i, right):
+    """Return the contribution of row `i` to the variance of a metric that depends on class order."""
+    C = len(right)
     base = load(G, row + C + i) + load(G, row + size - 1)
     column, band, top, both = row + 2 * C, row + 3 * C, row + 4 * C, min(i, C - 1 - i)
-    under, low, high = base + load(G, top + i), splat(0.0), splat(0.0)
+    under, high = base + load(G, top + i), splat(0.0)
+    g = under + (load(G, column + i) + load(G, row + i) + load(G, band))
+    low = load(right, i) * (g * g)
     for away in range(1, both + 1):
         g = under + (load(G, column + i - away) + load(G, band + away))
         h = base + (load(G, column + i + away) + load(G, band + away) + load(G, top + i + away))
@@ -199,9 +199,10 @@ def _transpose_rows(M, C, begin, end, cells, start, stop):
 def _add_variances(sums, wanted, design, memory, out, part, start, stop):
     """Add rows to the variances of matrices `start` to `stop`; after the last rows, write standard errors and status.
 
-    `wanted` is the plan and the kinds of its scalars: which depend on class order, which on the number of samples, those of `_find_scalars_alike`, and
-    the others in pairs, where the last may be one twice. `design` holds whether rows are fixed, the number of
-    samples to scale to (negative: cells must be counts and are kept), and whether cells are of an integer type.
+    `wanted` is the plan and the kinds of its scalars: which depend on class order, which on the number of samples,
+    those of `_find_scalars_alike`, and the others in pairs, where the last may be one twice. `design` holds whether
+    rows are fixed, the number of samples to scale to (negative: cells must be counts and are kept), and whether cells
+    are of an integer type.
     `memory` has the cells of `_transpose_rows`, workspace for one tile, and lines for its derivatives, those of
     per-class values and its sums. `part` is the first and the end of the rows: all of them, unless there is one tile
     only, whose sums are kept.
@@ -262,31 +263,27 @@ def _require_counts(cells, sums, at):
 def _add_rows(cells, part, tile, G, size, kinds, lines):
     """Add rows to the variances of scalars, where the total is fixed; clear the diagonal of the cells.
 
-    At the first row add the diagonal. The mean of the derivatives of a metric is 0 by Euler's theorem if multiplying all
-    cells by a number does not change it; those of the others are centred.
+    If multiplying all cells by a number does not change a metric, the mean of its derivatives is 0, by Euler's theorem;
+    those of the others are centred at the first row.
     """
-    (begin, end), (sums, at), (shaped, sized, alike, nominal), (others, _, found) = part, tile, kinds, lines
+    (begin, end), (sums, at), (shaped, sized, alike, nominal), (others, right, found) = part, tile, kinds, lines
     C = len(others)
-    for i in range(begin, end):
-        store(cells, (i - begin) * C + i, splat(0.0))
-    for register in range(len(shaped) if begin == 0 else 0):
-        if sized[register]:
-            _centre(G, register * size, size, sums, at, C, False)
-        store(found, register, _add_diagonal(G, register * size, size, sums, at, C, shaped[register]))
+    _split_diagonal(cells, begin, end, C, right, others)
     for register in range(len(shaped)):
+        if sized[register] and begin == 0:
+            _centre(G, register * size, size, sums, at, C, False)
         if shaped[register]:
             variance = load(found, register)
             for i in range(begin, end):
-                variance = variance + _add_ordinal_row(cells, (i - begin) * C, G, register * size, size, i, C)
+                variance = variance + _add_ordinal_row(cells, (i - begin) * C, G, register * size, size, i, right)
             store(found, register, variance)
-    if len(alike) > 0:
-        _sum_off_diagonal(cells, begin, end, C, others)
     for place in range(len(alike)):
         register = alike[place]
-        more = _add_rows_alike(begin, end, G, register * size, size, C, others)
+        more = _add_rows_alike(begin, end, G, register * size, size, right, others)
         store(found, register, load(found, register) + more)
     for group in range(len(nominal)):
-        _add_nominal_rows(cells, begin, end, G, (nominal[group, 0], nominal[group, 1]), size, C, found)
+        pair = nominal[group, 0], nominal[group, 1]
+        _add_nominal_rows((cells, begin, end), G, pair, size, C, right, found)
 
 
 @jit(inner=True, borrows=True)
