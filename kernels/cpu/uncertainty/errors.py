@@ -88,7 +88,7 @@ def _centre(G, row, size, sums, at, C, ordered):
 def _square_right(G, row, size, i, C, right):
     """Return what the derivatives in row `i` of a metric have in common, and the contribution of the diagonal."""
     base = load(G, row + C + i) + load(G, row + size - 1)
-    g = base + load(G, row + 2 * C + i) + load(G, row + i)
+    g = base + (load(G, row + 2 * C + i) + load(G, row + i))  # these often cancel exactly
     return base, load(right, i) * (g * g)
 
 
