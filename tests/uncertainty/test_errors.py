@@ -71,6 +71,22 @@ def test_errors_of_many_metrics_are_those_of_each_alone(fixed, rng):
         assert_same_bits(errors, found[name])
 
 
+@pytest.mark.parametrize("undefined", ["present", "nan", "zero", "one"])
+@pytest.mark.parametrize("average", ["macro", "micro", "weighted"])
+def test_rates_that_add_up_to_one_have_the_same_errors(undefined, average):
+    for pair in (("recall", "fnr"), ("specificity", "fpr"), ("precision", "fdr"), ("npv", "false_omission_rate")):
+        names = [f"{name}_{average}" for name in pair]
+        one, other = uncertainty.standard_error(SURFACE, names, undefined=undefined).values()
+        np.testing.assert_allclose(one, other, rtol=1e-13)
+
+
+def test_rates_that_a_fill_value_keeps_from_adding_up_to_one_have_errors_of_their_own():
+    """Class 1 is never predicted: its precision and its false discovery rate are both 0, and have its weight."""
+    M = np.array([[5, 0, 2], [4, 0, 3], [1, 0, 6]])
+    found = uncertainty.standard_error(M, ["precision_weighted", "fdr_weighted"])
+    np.testing.assert_allclose([*found.values()], [0.11837028400528182, 0.04958595696554233], rtol=1e-13)
+
+
 @pytest.mark.parametrize("C", [64, 65, 100])
 def test_rows_that_are_added_in_parts_are_those_of_smaller_matrices(C, rng):
     """Classes that nobody saw change no average over the others, and no sum over cells but by its order."""

@@ -276,19 +276,23 @@ def differentiate(plan, sums, at, C, size, S, G, T):
     rates = values + plan.registers + LINES_OF_PRODUCTS
     if plan.values > 0:
         divide_margins(sums, at + FIRST, C, n, S, rates)
+    inside, proper = n == n, n == n  # noqa: PLR0124 - whether all classes enter averages; all margins have both sides
+    for k in range(C):
+        t, p = load(sums, at + FIRST + C + k), load(sums, at + FIRST + 2 * C + k)
+        proper = proper & (t > 0.0) & (p > 0.0) & (t < n) & (p < n)
+        if plan.mode == PRESENT:
+            inside = inside & ((t > 0.0) | (p > 0.0))
     for step in range(len(steps)):
         kind, code, target, a, b = steps[step, 0], steps[step, 1], steps[step, 2], steps[step, 3], steps[step, 4]
         fill = params[step, 0]
         if kind == VALUE:
             value, square, filled = code, params[step, 1] * params[step, 1], fill
             differentiate_class_values(value, square, sums, at + FIRST, C, n, S, (0 * C, rates))
-            every = n == n  # noqa: PLR0124 - NaN alone is not
+            every = proper if value >= FIRST_LIMITED else inside
             for k in range(C):
-                x, cell = load(S, k * LINES_OF_VALUE), at + FIRST + k
+                x = load(S, k * LINES_OF_VALUE)
                 every = every & (x == x)  # noqa: PLR0124
-                if plan.mode == PRESENT:
-                    every = every & ((load(sums, cell + C) > 0.0) | (load(sums, cell + 2 * C) > 0.0))
-            all_known = value < FIRST_LIMITED and len(plan.members) == 0 and not some(~every)
+            all_known = len(plan.members) == 0 and not some(~every)
             continue
         if kind == EACH:
             for k in range(C):

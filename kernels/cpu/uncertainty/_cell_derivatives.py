@@ -6,8 +6,8 @@ from cmfast.kernels.cpu._core.batches import freeze
 from cmfast.kernels.cpu._core.vector import WIDTH
 from cmfast.kernels.cpu.metrics import _gradients, _margins, values
 from cmfast.kernels.cpu.metrics._margins import SUMS
-from cmfast.kernels.cpu.uncertainty.errors import SECONDS_PER_SLOPE, _differentiate, _find_ordinal_scalars, prepare_sums
-from cmfast.kernels.shared.metrics import count_slope_lines
+from cmfast.kernels.cpu.uncertainty.errors import SECONDS_PER_SLOPE, _differentiate, find_totals, prepare_sums
+from cmfast.kernels.shared.metrics import ORDERED, count_slope_lines
 
 
 def gather_cell_slopes(lines, C, y, guess):
@@ -50,7 +50,7 @@ def _differentiate_all(fill, C, size, cells, plan, num_threads):
     given_lines, all_lines = (count_slope_lines(C, ordered=own) for own in (plan.ordered, True))
     registers, per_class = plan.registers * given_lines, plan.tables * C * 4
     scalars, tables = np.empty((size, registers)), np.empty((size, per_class))
-    lines, shaped = _margins.count_tile_lines(C), _find_ordinal_scalars(plan)
+    lines, shaped = _margins.count_tile_lines(C), find_totals(plan, ORDERED)
 
     def use(sums, S, start, stop, unusual):
         """Differentiate a block of matrices, tile by tile."""

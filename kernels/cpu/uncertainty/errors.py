@@ -21,6 +21,18 @@ from cmfast.kernels.shared.metrics import ORDERED, Over, Plan, Step, Total, coun
 from cmfast.kernels.status import INVALID, OK
 
 OF_TRACE = (Total.ACCURACY, Total.ERROR, Total.JACCARD_MICRO, Total.SPECIFICITY_MICRO)
+COMPLEMENTS = {
+    Value.FALSE_NEGATIVE: Value.RECALL,
+    Value.FALSE_POSITIVE: Value.SPECIFICITY,
+    Value.FALSE_DISCOVERY: Value.PRECISION,
+    Value.FALSE_OMISSION: Value.NPV,
+}
+OF_ALL_CLASSES = {  # what the micro average over all classes is
+    Value.RECALL: Total.ACCURACY,
+    Value.PRECISION: Total.ACCURACY,
+    Value.SPECIFICITY: Total.SPECIFICITY_MICRO,
+    Value.NPV: Total.SPECIFICITY_MICRO,
+}
 OF_ROWS = (Value.RECALL, Value.FALSE_NEGATIVE)
 SECONDS_PER_SLOPE = 4e-10  # per register and cell
 _prepared: dict[int, Any] = {}  # by id; each refers to its plan, so that the id is not reused
@@ -73,106 +85,85 @@ def _centre(G, row, size, sums, at, C, ordered):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _add_squares(cells, line, G, slopes, bases, low, high, totals):
-    """Add ``cells * (base + slope)**2`` over columns `low` to `high` to four totals, each with two accumulators.
-
-    The slopes of the four are in lines of `G` from the four `slopes` on.
-    """
-    a, b, c, d = slopes
-    of_a, of_b, of_c, of_d = bases
-    even_a, even_b, even_c, even_d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
-    odd_a, odd_b, odd_c, odd_d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
-    for j in range(low, high - 1, 2):
-        x, y = load(cells, line + j), load(cells, line + j + 1)
-        g, h = of_a + load(G, a + j), of_a + load(G, a + j + 1)
-        even_a, odd_a = fma(x, g * g, even_a), fma(y, h * h, odd_a)
-        g, h = of_b + load(G, b + j), of_b + load(G, b + j + 1)
-        even_b, odd_b = fma(x, g * g, even_b), fma(y, h * h, odd_b)
-        g, h = of_c + load(G, c + j), of_c + load(G, c + j + 1)
-        even_c, odd_c = fma(x, g * g, even_c), fma(y, h * h, odd_c)
-        g, h = of_d + load(G, d + j), of_d + load(G, d + j + 1)
-        even_d, odd_d = fma(x, g * g, even_d), fma(y, h * h, odd_d)
-    if (high - low) & 1:
-        x = load(cells, line + high - 1)
-        g, h = of_a + load(G, a + high - 1), of_b + load(G, b + high - 1)
-        even_a, even_b = fma(x, g * g, even_a), fma(x, h * h, even_b)
-        g, h = of_c + load(G, c + high - 1), of_d + load(G, d + high - 1)
-        even_c, even_d = fma(x, g * g, even_c), fma(x, h * h, even_d)
-    return (
-        totals[0] + (even_a + odd_a),
-        totals[1] + (even_b + odd_b),
-        totals[2] + (even_c + odd_c),
-        totals[3] + (even_d + odd_d),
-    )
-
-
-@jit(inner=True, inline=True, borrows=True)
-def _prepare_row(cells, line, G, slopes, size, i, C):
+def _square_right(G, row, size, i, C, right):
     """Return what the derivatives in row `i` of a metric have in common, and the contribution of the diagonal."""
-    base = load(G, slopes + C + i) + load(G, slopes + size - 1)
-    right = base + load(G, slopes + 2 * C + i) + load(G, slopes + i)
-    return base, load(cells, line + i) * (right * right)
+    base = load(G, row + C + i) + load(G, row + size - 1)
+    g = base + (load(G, row + 2 * C + i) + load(G, row + i))  # these often cancel exactly
+    return base, load(right, i) * (g * g)
 
 
 @jit(inner=True, borrows=True)
-def _add_nominal_rows(cells, first, last, G, four, size, C, found):
-    """Add rows `first` to `last` of the cells to the variances of four metrics that ignore class order."""
-    a, b, c, d = four[0] * size, four[1] * size, four[2] * size, four[3] * size
-    slopes = a + 2 * C, b + 2 * C, c + 2 * C, d + 2 * C
-    of_a, of_b, of_c, of_d = load(found, four[0]), load(found, four[1]), load(found, four[2]), load(found, four[3])
+def _add_nominal_rows(rows, G, pair, size, C, right, found):
+    """Add rows, in the lines of a few cells, to the variances of two metrics that ignore class order."""
+    (cells, first, last), a, b = rows, pair[0] * size, pair[1] * size
+    of_a, of_b = load(found, pair[0]), load(found, pair[1])
     for i in range(first, last):
-        line = (i - first) * C
-        base_a, right_a = _prepare_row(cells, line, G, a, size, i, C)
-        base_b, right_b = _prepare_row(cells, line, G, b, size, i, C)
-        base_c, right_c = _prepare_row(cells, line, G, c, size, i, C)
-        base_d, right_d = _prepare_row(cells, line, G, d, size, i, C)
-        bases, totals = (base_a, base_b, base_c, base_d), (right_a, right_b, right_c, right_d)
-        totals = _add_squares(cells, line, G, slopes, bases, 0, i, totals)
-        totals = _add_squares(cells, line, G, slopes, bases, i + 1, C, totals)
-        of_a, of_b, of_c, of_d = of_a + totals[0], of_b + totals[1], of_c + totals[2], of_d + totals[3]
-    store(found, four[0], of_a)
-    store(found, four[1], of_b)
-    store(found, four[2], of_c)
-    store(found, four[3], of_d)
+        line, odd_a, odd_b = (i - first) * C, splat(0.0), splat(0.0)
+        base_a, even_a = _square_right(G, a, size, i, C, right)
+        base_b, even_b = _square_right(G, b, size, i, C, right)
+        for j in range(0, C - 1, 2):  # two accumulators each, all of them in registers without AVX-512
+            x, y = load(cells, line + j), load(cells, line + j + 1)
+            g, h = base_a + load(G, a + 2 * C + j), base_a + load(G, a + 2 * C + j + 1)
+            even_a, odd_a = fma(x, g * g, even_a), fma(y, h * h, odd_a)
+            g, h = base_b + load(G, b + 2 * C + j), base_b + load(G, b + 2 * C + j + 1)
+            even_b, odd_b = fma(x, g * g, even_b), fma(y, h * h, odd_b)
+        if C & 1:
+            x = load(cells, line + C - 1)
+            g, h = base_a + load(G, a + 3 * C - 1), base_b + load(G, b + 3 * C - 1)
+            even_a, even_b = fma(x, g * g, even_a), fma(x, h * h, even_b)
+        of_a, of_b = of_a + (even_a + odd_a), of_b + (even_b + odd_b)
+    store(found, pair[0], of_a)
+    store(found, pair[1], of_b)
 
 
 @jit(inner=True, borrows=True)
-def _sum_off_diagonal(cells, first, last, C, others):
-    """Write the sums of the cells off the diagonal, of rows `first` to `last`, to lines."""
+def _split_diagonal(cells, first, last, C, right, others):
+    """Move the diagonal of rows `first` to `last` to the lines `right`, leaving 0; sum each row of what remains."""
     for i in range(first, last):
-        line, total = (i - first) * C, splat(0.0)
-        for j in range(i):
-            total = total + load(cells, line + j)
-        for j in range(i + 1, C):
-            total = total + load(cells, line + j)
-        store(others, i, total)
+        line, even, odd = (i - first) * C, splat(0.0), splat(0.0)
+        store(right, i, load(cells, line + i))
+        store(cells, line + i, splat(0.0))
+        for j in range(0, C - 1, 2):
+            even, odd = even + load(cells, line + j), odd + load(cells, line + j + 1)
+        if C & 1:
+            even = even + load(cells, line + C - 1)
+        store(others, i, even + odd)
 
 
 @jit(inner=True, borrows=True)
-def _add_rows_alike(cells, first, last, G, row, size, C, others):
+def _add_rows_alike(first, last, G, row, size, right, others):
     """Return the contribution of rows to the variance of a metric whose derivatives in all columns are equal.
 
     So are those of all cells in a row but the diagonal; the sums of these cells are in the lines `others`.
     """
-    variance = splat(0.0)
+    C, variance = len(others), splat(0.0)
     for i in range(first, last):
-        base, right = _prepare_row(cells, (i - first) * C, G, row, size, i, C)
+        base, own = _square_right(G, row, size, i, C, right)
         g = base + load(G, row + 2 * C)
-        variance = variance + (right + load(others, i) * (g * g))
+        variance = variance + (own + load(others, i) * (g * g))
     return variance
 
 
 @jit(inner=True, borrows=True)
-def _add_ordinal_row(cells, line, G, row, size, i, C):
+def _add_ordinal_row(cells, line, G, row, size, i, right):
     """Return the contribution of row `i` to the variance of a metric that depends on class order."""
-    base, variance = load(G, row + C + i) + load(G, row + size - 1), splat(0.0)
-    for j in range(C):
-        g = base + load(G, row + 2 * C + j)
-        if i == j:
-            g = g + load(G, row + i)
-        g = g + (load(G, row + 3 * C + abs(i - j)) + load(G, row + 4 * C + max(i, j)))
-        variance = variance + load(cells, line + j) * (g * g)
-    return variance
+    C = len(right)
+    base = load(G, row + C + i) + load(G, row + size - 1)
+    column, band, top, both = row + 2 * C, row + 3 * C, row + 4 * C, min(i, C - 1 - i)
+    under, high = base + load(G, top + i), splat(0.0)
+    g = under + (load(G, column + i) + load(G, row + i) + load(G, band))
+    low = load(right, i) * (g * g)
+    for away in range(1, both + 1):
+        g = under + (load(G, column + i - away) + load(G, band + away))
+        h = base + (load(G, column + i + away) + load(G, band + away) + load(G, top + i + away))
+        low, high = fma(load(cells, line + i - away), g * g, low), fma(load(cells, line + i + away), h * h, high)
+    for away in range(both + 1, i + 1):
+        g = under + (load(G, column + i - away) + load(G, band + away))
+        low = fma(load(cells, line + i - away), g * g, low)
+    for away in range(both + 1, C - i):
+        h = base + (load(G, column + i + away) + load(G, band + away) + load(G, top + i + away))
+        high = fma(load(cells, line + i + away), h * h, high)
+    return low + high
 
 
 @jit(inner=True, borrows=True)
@@ -208,9 +199,10 @@ def _transpose_rows(M, C, begin, end, cells, start, stop):
 def _add_variances(sums, wanted, design, memory, out, part, start, stop):
     """Add rows to the variances of matrices `start` to `stop`; after the last rows, write standard errors and status.
 
-    `wanted` is the plan and the kinds of its scalars: which depend on class order, those of `_find_scalars_alike`, and
-    the others in rows of four, where the last may repeat one. `design` holds whether rows are fixed, the number of
-    samples to scale to (negative: cells must be counts and are kept), and whether cells are of an integer type.
+    `wanted` is the plan and the kinds of its scalars: which depend on class order, which on the number of samples,
+    those of `_find_scalars_alike`, and the others in pairs, where the last may be one twice. `design` holds whether
+    rows are fixed, the number of samples to scale to (negative: cells must be counts and are kept), and whether cells
+    are of an integer type.
     `memory` has the cells of `_transpose_rows`, workspace for one tile, and lines for its derivatives, those of
     per-class values and its sums. `part` is the first and the end of the rows: all of them, unless there is one tile
     only, whose sums are kept.
@@ -269,30 +261,29 @@ def _require_counts(cells, sums, at):
 
 @jit(inner=True, borrows=True)
 def _add_rows(cells, part, tile, G, size, kinds, lines):
-    """Add rows to the variances of scalars, where the total is fixed; centre their derivatives at the first row."""
-    (begin, end), (sums, at), (shaped, alike, nominal), (others, _, found) = part, tile, kinds, lines
+    """Add rows to the variances of scalars, where the total is fixed; clear the diagonal of the cells.
+
+    If multiplying all cells by a number does not change a metric, the mean of its derivatives is 0, by Euler's theorem;
+    those of the others are centred at the first row.
+    """
+    (begin, end), (sums, at), (shaped, sized, alike, nominal), (others, right, found) = part, tile, kinds, lines
     C = len(others)
+    _split_diagonal(cells, begin, end, C, right, others)
     for register in range(len(shaped)):
+        if sized[register] and begin == 0:
+            _centre(G, register * size, size, sums, at, C, False)
         if shaped[register]:
-            if begin == 0:
-                _centre(G, register * size, size, sums, at, C, True)
             variance = load(found, register)
             for i in range(begin, end):
-                variance = variance + _add_ordinal_row(cells, (i - begin) * C, G, register * size, size, i, C)
+                variance = variance + _add_ordinal_row(cells, (i - begin) * C, G, register * size, size, i, right)
             store(found, register, variance)
-    if len(alike) > 0:
-        _sum_off_diagonal(cells, begin, end, C, others)
     for place in range(len(alike)):
         register = alike[place]
-        if begin == 0:
-            _centre(G, register * size, size, sums, at, C, False)
-        more = _add_rows_alike(cells, begin, end, G, register * size, size, C, others)
+        more = _add_rows_alike(begin, end, G, register * size, size, right, others)
         store(found, register, load(found, register) + more)
     for group in range(len(nominal)):
-        four = nominal[group, 0], nominal[group, 1], nominal[group, 2], nominal[group, 3]
-        for k in range(4 if begin == 0 else 0):
-            _centre(G, nominal[group, k] * size, size, sums, at, C, False)
-        _add_nominal_rows(cells, begin, end, G, four, size, C, found)
+        pair = nominal[group, 0], nominal[group, 1]
+        _add_nominal_rows((cells, begin, end), G, pair, size, C, right, found)
 
 
 @jit(inner=True, borrows=True)
@@ -350,56 +341,87 @@ def _prepare_plan(plan):
         if len(_prepared) >= values.MOST_PLANS:
             _prepared.clear()
         merged, sources = _merge_scalars(plan)
-        shaped, alike = _find_ordinal_scalars(merged), _find_scalars_alike(merged)
+        shaped, alike = find_totals(merged, ORDERED), _find_scalars_alike(merged)
+        sized = find_totals(merged, {Total.KRIPPENDORFF})
         nominal = np.setdiff1d(np.flatnonzero(~shaped), alike)
-        nominal = np.append(nominal, nominal[-1:].repeat(-len(nominal) % 4)).reshape(-1, 4)
-        found = _prepared[id(plan)] = plan, merged, sources, (shaped, alike, nominal)
+        nominal = np.append(nominal, nominal[-1:].repeat(len(nominal) % 2)).reshape(-1, 2)
+        found = _prepared[id(plan)] = plan, merged, sources, (shaped, sized, alike, nominal)
     return found[1:]
 
 
 def _merge_scalars(plan):
     """Return `plan` without scalars whose errors follow from those of others, and what each scalar follows from.
 
-    That is a scalar of the new plan and a factor: the error of an equal step, of the accuracy for that of the error
-    rate, and half the error of what a step maps from [-1, 1] to [0, 1]. Halving changes no bit.
+    That is a scalar of the new plan and a factor, a power of two, which changes no bit: the error of an equal step or
+    of one that `_find_alike` names, of the accuracy for that of the error rate, and half the error of what a step maps
+    from [-1, 1] to [0, 1].
     """
-    steps: list[list[int]] = []
-    params: list[list[float]] = []
-    first: dict[tuple[float, ...], int] = {}  # equal steps -> the first target
+    by_value: dict[tuple[float, ...], list[Any]] = {}  # code, fill value, parameter -> its steps
+    others: list[Any] = []
+    first: dict[tuple[Any, ...], int] = {}  # equal steps -> the first target
     roots: dict[int, tuple[int, float]] = {}
-    value = -1
-    for step, param in zip(plan.steps.tolist(), plan.params.tolist(), strict=True):
+    value: tuple[float, ...] = ()
+    for step, given in zip(plan.steps.tolist(), plan.params.tolist(), strict=True):
         kind, code, target, a, b = step
-        if kind in (Step.VALUE, Step.EACH):
-            value += kind == Step.VALUE
-        elif kind == Step.RESCALE:
+        param = tuple(math.nan if math.isnan(x) else x for x in given)  # the same object, so that keys are equal
+        own, factor = value, 1.0
+        if kind == Step.VALUE:
+            value = code, *param
+            continue
+        if kind == Step.EACH:
+            by_value.setdefault(value, []).append((step, param))
+            continue
+        if kind == Step.RESCALE:
             root, factor = roots[a]
             roots[target] = root, 0.5 * factor
             continue
-        else:
-            if kind == Step.HARMONIC:
-                a, b = roots[a][0], roots[b][0]
-            of = value if kind == Step.REDUCE else Total.ACCURACY if (kind, code) == (Step.TOTAL, Total.ERROR) else code
-            root = first.setdefault((kind, code if kind == Step.REDUCE else 0, of, a, b, *param), target)
-            roots[target] = root, 1.0
-            if root != target:
-                continue
-        steps.append([kind, code, target, a, b])
-        params.append(param)
+        if kind == Step.HARMONIC:
+            a, b = roots[a][0], roots[b][0]
+        elif kind == Step.REDUCE:
+            kind, code, alike, factor = _find_alike(code, value[0], whole=not len(plan.members))
+            own, a = (alike, *value[1:]), a if kind == Step.REDUCE else 0
+        elif code == Total.ERROR:
+            code = Total.ACCURACY
+        root = first.setdefault((kind, code, own if kind == Step.REDUCE else (), a, b, param), target)
+        roots[target] = root, factor
+        if root == target:
+            steps = by_value.setdefault(own, []) if kind == Step.REDUCE else others
+            steps.append(([kind, code, target, a, b], param))
+    rows = [row for own, steps in by_value.items() for row in (([Step.VALUE, own[0], 0, 0, 0], own[1:]), *steps)]
+    rows += others
     order = {root: None for root, _ in (roots[k] for k in range(plan.scalars))}
     places = {root: k for k, root in enumerate([*order, *(root for root in first.values() if root not in order)])}
-    for step in steps:
+    for step, _ in rows:
         if step[0] not in (Step.VALUE, Step.EACH):
             step[2] = places[step[2]]
         if step[0] == Step.HARMONIC:
             step[3:] = places[step[3]], places[step[4]]
     merged = plan._replace(
-        steps=np.array(steps, np.int64).reshape(-1, 5),
-        params=np.array(params, np.float64).reshape(-1, 2),
+        steps=np.array([step for step, _ in rows], np.int64).reshape(-1, 5),
+        params=np.array([param for _, param in rows], np.float64).reshape(-1, 2),
+        values=len(by_value),
         scalars=len(order),
         registers=len(places),
     )
     return merged, [(places[root], factor) for root, factor in (roots[k] for k in range(plan.scalars))]
+
+
+def _find_alike(code, value, *, whole):
+    """Return a step whose error is that of a reduction of class values: kind, code and value; and a factor.
+
+    False rates and the rates that they add up to one with have the same errors, but not where what replaces 0/0 in
+    both has a weight of its own. If the `whole` matrix enters, micro averages of rates and the recall weighted by its
+    denominators are accuracies. No harmonic mean is of a reduction that this changes.
+    """
+    complement = COMPLEMENTS.get(value, value)
+    weighted = code == Over.WEIGHTED and complement == Value.RECALL
+    if whole and (weighted or (code == Over.MICRO and complement in OF_ALL_CLASSES)):
+        return Step.TOTAL, OF_ALL_CLASSES[complement], complement, 1.0
+    if code == Over.MEAN and value == Value.TSS:
+        return Step.REDUCE, code, Value.BALANCED_ACCURACY, 2.0
+    if code == Over.MEAN or (code == Over.WEIGHTED and complement in (Value.RECALL, Value.SPECIFICITY)):
+        value = complement
+    return Step.REDUCE, code, value, 1.0
 
 
 def _expand_scalars(found, sources):
@@ -412,6 +434,7 @@ def _expand_scalars(found, sources):
 
 def standard_errors(M, *, plan, rows, n, num_threads=None):
     """Return standard errors of the scalars and per-class results of `plan` of every matrix; the status."""
+    given_steps = tuple(plan)
     plan, sources, kinds = _prepare_plan(plan)
     C, batch = M.shape[-1], M.shape[:-2]
     size, kind, given = math.prod(batch), batches.result_dtype(M), values.flatten_matrices(M)
@@ -430,7 +453,7 @@ def standard_errors(M, *, plan, rows, n, num_threads=None):
 
     def use(sums, S, start, stop, unusual):
         """Differentiate and write standard errors for a block: many tiles at a time, or one in parts of its rows."""
-        prepare_sums(sums, C, plan, steps, unusual)
+        prepare_sums(sums, C, plan, given_steps, unusual)
         memory = tuple([S[first:last] for first, last in pairwise(ends)])
         for first in range(start, stop, together * WIDTH):
             last, tile = min(first + together * WIDTH, stop), (first - start) // WIDTH
@@ -461,10 +484,10 @@ def _find_scalars_alike(plan):
     return np.array(sorted(alike), np.int64)
 
 
-def _find_ordinal_scalars(plan):
-    """Return which scalars depend on the order of the classes."""
-    ordinal = np.zeros(plan.scalars, np.bool_)
+def find_totals(plan, codes):
+    """Return which scalars are values of the whole matrix with one of these codes."""
+    found = np.zeros(plan.scalars, np.bool_)
     for step, code, target, *_ in plan.steps.tolist():
-        if step == Step.TOTAL and code in ORDERED and target < plan.scalars:
-            ordinal[target] = True
-    return ordinal
+        if step == Step.TOTAL and code in codes and target < plan.scalars:
+            found[target] = True
+    return found
