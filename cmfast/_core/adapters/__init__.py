@@ -156,9 +156,15 @@ class Adapter:
 
     def scatter(self, x: Any, shape: tuple[int, ...], source: list[Any], target: list[Any]) -> Any:
         """Copy ``x[np.ix_(*source)]`` into zeros of `shape` (int64 or float64) at ``np.ix_(*target)``."""
-        host = self.to_host(x)
-        out = np.zeros(shape, np.float64 if host.dtype.kind == "f" else np.int64)
-        out[np.ix_(*target)] = host[np.ix_(*source)]
+        part = self.to_host(x)
+        part = part.astype(np.float64 if part.dtype.kind == "f" else np.int64)
+        for axis, places in enumerate(np.ix_(*source)):  # one axis after the other, which NumPy copies faster
+            if not _is_range(places, part.shape[axis]):
+                part = part.take(places.ravel(), axis)
+        if all(map(_is_range, np.ix_(*target), shape)):
+            return self.from_host(part, x)
+        out = np.zeros(shape, part.dtype)
+        out[np.ix_(*target)] = part
         return self.from_host(out, x)
 
     # Libraries with named axes override these.
@@ -185,6 +191,11 @@ class Adapter:
         """
         del labels, axes, classes, groups
         return matrix
+
+
+def _is_range(places: np.ndarray, n: int) -> bool:
+    """Whether places are all of `n` positions, in order."""
+    return places.size == n and bool((places.ravel() == np.arange(n)).all())
 
 
 def adapter(x: Any) -> Adapter:
