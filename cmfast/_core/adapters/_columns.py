@@ -287,7 +287,7 @@ def _arrow_codes(name: str, pa: Any, x: Any) -> tuple[Any, np.ndarray] | None:
     return _texts(x.dictionary.to_pylist()), x.indices.to_numpy()
 
 
-def _hash_arrow_texts(pa: Any, x: Any) -> Any:
+def _hash_arrow_texts(pa: Any, x: Any) -> tuple[Any, np.ndarray] | None:
     """Return distinct texts and codes of an Arrow text column from its bytes; None for few, or another layout."""
     is_wide = pa.types.is_large_string(x.type) or pa.types.is_large_binary(x.type)
     if not (is_wide or pa.types.is_string(x.type) or pa.types.is_binary(x.type)):

@@ -124,7 +124,9 @@ def encode_many(x: Any) -> Coded | None:
     return Coded(codes.reshape(x.shape) if isinstance(x, np.ndarray) else codes, names, dtype)
 
 
-def encode_slices(parts: list[tuple[np.ndarray, np.ndarray, Callable[[np.ndarray], list[Any]]]]) -> Any:
+def encode_slices(
+    parts: list[tuple[np.ndarray, np.ndarray, Callable[[np.ndarray], list[Any]]]],
+) -> tuple[list[Any], np.ndarray] | None:
     """Return distinct texts and the code of each text ``data[ends[k]:ends[k + 1]]``; None for few texts.
 
     Each part has `data` (uint8), `ends`, and a function that returns the texts at some indices as Python objects.
