@@ -158,9 +158,9 @@ class Adapter:
         """Copy ``x[np.ix_(*source)]`` into zeros of `shape` (int64 or float64) at ``np.ix_(*target)``."""
         part = self.to_host(x)
         part = part.astype(np.float64 if part.dtype.kind == "f" else np.int64)
-        for axis, places in enumerate(np.ix_(*source)):  # one axis after the other, which NumPy copies faster
-            if not _is_range(places, part.shape[axis]):
-                part = part.take(places.ravel(), axis)
+        for axis, indices in enumerate(np.ix_(*source)):  # axis by axis: faster than indexing all axes at a time
+            if not _is_range(indices, part.shape[axis]):
+                part = part.take(indices.ravel(), axis)
         if all(map(_is_range, np.ix_(*target), shape)):
             return self.from_host(part, x)
         out = np.zeros(shape, part.dtype)
@@ -193,9 +193,9 @@ class Adapter:
         return matrix
 
 
-def _is_range(places: np.ndarray, n: int) -> bool:
-    """Whether places are all of `n` positions, in order."""
-    return places.size == n and bool((places.ravel() == np.arange(n)).all())
+def _is_range(indices: np.ndarray, n: int) -> bool:
+    """Return whether indices are 0 to ``n - 1``, in order."""
+    return indices.size == n and bool((indices.ravel() == np.arange(n)).all())
 
 
 def adapter(x: Any) -> Adapter:

@@ -126,15 +126,15 @@ def floor(a):
 
 
 def maximum(a, b):
-    """Return the larger of two values in each lane, none of them NaN.
+    """Return the larger of two values in each lane; neither may be NaN.
 
-    Not by ``where``: LLVM writes selections from two lines back to these by masked stores, which are slow.
+    Unlike ``where``, it never becomes a masked store, which is slow, if the result overwrites an operand.
     """
     return np.maximum(a, b)
 
 
 def minimum(a, b):
-    """Return the smaller of two values in each lane, none of them NaN."""
+    """Return the smaller of two values in each lane; neither may be NaN."""
     return np.minimum(a, b)
 
 

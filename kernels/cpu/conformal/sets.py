@@ -17,7 +17,7 @@ from cmfast.kernels.status import INVALID, OK
 
 SECONDS_PER_SORTED_LABEL = 3e-9
 SECONDS_PER_SET = 2e-8
-ONE_LABEL = 2.0**_few_classes.MOST_TILE_CLASSES  # one label of a set, in a number whose lower bits are its bitset
+ONE_LABEL = 2.0**_few_classes.MOST_TILE_CLASSES  # size 1 of a set, above the bits of its labels
 SECONDS_PER_COMPARISON, SECONDS_PER_CUT = 8e-11, 1e-9  # of two labels, and of a set, with few classes
 
 
