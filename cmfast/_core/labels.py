@@ -474,11 +474,15 @@ def count_codes(
         order = _order_labels(known, *found)
     else:
         order = [names.names[k] for k in names.codes.tolist()]
-    places = {name: k for k, name in enumerate(order)}
-    pairs = [[(k, places[name]) for k, name in enumerate(y.names) if name in places] for y in (y_true, y_pred)]
-    (row, to_row), (col, to_col) = (np.array(pair, np.int64).reshape(-1, 2).T for pair in pairs)
-    out = np.zeros((*M.shape[:-2], len(order), len(order)), M.dtype)
-    out[..., to_row[:, None], to_col] = M[..., row[:, None], col]
+    source: list[Any] = []
+    target: list[Any] = []
+    for y in (y_true, y_pred):
+        places = {name: k for k, name in enumerate(y.names)}
+        pairs = [(places[name], k) for k, name in enumerate(order) if name in places]
+        for part, indices in zip((source, target), np.array(pairs, np.int64).reshape(-1, 2).T, strict=True):
+            part.append(indices)
+    every, shape = [range(k) for k in M.shape[:-2]], (*M.shape[:-2], len(order), len(order))
+    out = adapter(M).scatter(M, shape, [*every, *source], [*every, *target])
     return out, order
 
 

@@ -87,6 +87,40 @@ def test_an_array_of_variable_width_is_encoded_as_by_a_dict():
     assert (found.codes.tolist(), found.names) == _encode_by_dict(some)
 
 
+ARROW_WORDS = [text for text in WORDS if text != "\ud800"] + ["a\0", "a\0b"]
+
+
+@pytest.mark.parametrize("kind", ["string", "large_string", "binary", "large_binary"])
+def test_arrow_columns_are_encoded_from_their_bytes_as_by_a_dict(kind):
+    pa = pytest.importorskip("pyarrow")
+    some = [ARROW_WORDS[k] for k in RNG.integers(0, len(ARROW_WORDS), 300)]
+    if "binary" in kind:
+        some = [text.encode() for text in some]
+    x = pa.array(some, getattr(pa, kind)())
+    exact = pa.Array.from_buffers(
+        x.type, len(x), [None, *(pa.py_buffer(part.to_pybytes()) for part in x.buffers()[1:])]
+    )
+    columns = {
+        "whole": (x, some),
+        "without bytes after it": (exact, some),
+        "slice": (x[5:250], some[5:250]),
+        "chunks": (pa.chunked_array([x[:100], x[:0], x[100:111], exact[111:]]), some),
+        "empty texts": (pa.array([some[0][:0]] * 40, x.type), [some[0][:0]] * 40),
+        "one": (x[:1], some[:1]),
+    }
+    for name, (column, want) in columns.items():
+        coded = dispatch.adopt_one("y", column)
+        assert (coded.codes.tolist(), coded.names) == _encode_by_dict(want), name
+        assert set(map(type, coded.names)) == {type(want[0])}, name
+
+
+def test_arrow_texts_that_collide_are_left_to_arrow():
+    pa = pytest.importorskip("pyarrow")
+    some = [_make_text(k << 40 | 777).to_bytes(8, "little") for k in range(3000)]
+    coded = dispatch.adopt_one("y", pa.array(some, pa.binary()))
+    assert (coded.codes.tolist(), coded.names) == _encode_by_dict(some)
+
+
 def test_a_subclass_is_encoded_by_its_own_characters():
     some = [Word("a"), "b", Word("b"), np.str_("a"), "a"]
     for x in (some, np.array(some, object)):

@@ -156,9 +156,15 @@ class Adapter:
 
     def scatter(self, x: Any, shape: tuple[int, ...], source: list[Any], target: list[Any]) -> Any:
         """Copy ``x[np.ix_(*source)]`` into zeros of `shape` (int64 or float64) at ``np.ix_(*target)``."""
-        host = self.to_host(x)
-        out = np.zeros(shape, np.float64 if host.dtype.kind == "f" else np.int64)
-        out[np.ix_(*target)] = host[np.ix_(*source)]
+        part = self.to_host(x)
+        part = part.astype(np.float64 if part.dtype.kind == "f" else np.int64)
+        for axis, indices in enumerate(np.ix_(*source)):  # axis by axis: faster than indexing all axes at a time
+            if not _is_range(indices, part.shape[axis]):
+                part = part.take(indices.ravel(), axis)
+        if all(map(_is_range, np.ix_(*target), shape)):
+            return self.from_host(part, x)
+        out = np.zeros(shape, part.dtype)
+        out[np.ix_(*target)] = part
         return self.from_host(out, x)
 
     # Libraries with named axes override these.
@@ -185,6 +191,11 @@ class Adapter:
         """
         del labels, axes, classes, groups
         return matrix
+
+
+def _is_range(indices: np.ndarray, n: int) -> bool:
+    """Return whether indices are 0 to ``n - 1``, in order."""
+    return indices.size == n and bool((indices.ravel() == np.arange(n)).all())
 
 
 def adapter(x: Any) -> Adapter:

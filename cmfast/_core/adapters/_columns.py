@@ -274,6 +274,9 @@ def _arrow_codes(name: str, pa: Any, x: Any) -> tuple[Any, np.ndarray] | None:
     if not pa.types.is_floating(x.type) and x.null_count:
         _refuse_missing(name, x.is_null().to_numpy(zero_copy_only=False), "null")
     if _is_text(x.type):
+        found = _hash_arrow_texts(pa, x)
+        if found is not None:
+            return found
         x = x.dictionary_encode()
     elif not (pa.types.is_dictionary(x.type) and _is_text(x.type.value_type)):
         return None
@@ -282,6 +285,22 @@ def _arrow_codes(name: str, pa: Any, x: Any) -> tuple[Any, np.ndarray] | None:
     if isinstance(x, pa.ChunkedArray):
         x = x.unify_dictionaries().combine_chunks()
     return _texts(x.dictionary.to_pylist()), x.indices.to_numpy()
+
+
+def _hash_arrow_texts(pa: Any, x: Any) -> tuple[Any, np.ndarray] | None:
+    """Return distinct texts and codes of an Arrow text column from its bytes; None for few, or another layout."""
+    is_wide = pa.types.is_large_string(x.type) or pa.types.is_large_binary(x.type)
+    if not (is_wide or pa.types.is_string(x.type) or pa.types.is_binary(x.type)):
+        return None
+    parts: list[Any] = []
+    for part in x.chunks if isinstance(x, pa.ChunkedArray) else [x]:
+        _, ends, data = part.buffers()
+        if len(part):
+            slots = np.frombuffer(ends, np.int64 if is_wide else np.int32)[part.offset : part.offset + len(part) + 1]
+            text = np.frombuffer(data or b"", np.uint8)
+            text.flags.writeable = False
+            parts.append((text, slots, lambda new, part=part: part.take(pa.array(new)).to_pylist()))
+    return _text_codes.encode_slices(parts)
 
 
 def _is_text(type_: Any) -> bool:

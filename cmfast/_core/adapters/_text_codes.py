@@ -124,6 +124,31 @@ def encode_many(x: Any) -> Coded | None:
     return Coded(codes.reshape(x.shape) if isinstance(x, np.ndarray) else codes, names, dtype)
 
 
+def encode_slices(
+    parts: list[tuple[np.ndarray, np.ndarray, Callable[[np.ndarray], list[Any]]]],
+) -> tuple[list[Any], np.ndarray] | None:
+    """Return distinct texts and the code of each text ``data[ends[k]:ends[k + 1]]``; None for few texts.
+
+    Each part has `data` (uint8), `ends`, and a function that returns the texts at some indices as Python objects.
+    """
+    size = sum(len(ends) - 1 for _, ends, _ in parts)
+    if size < _LEAST_HASHED:
+        return None
+    kernels = load("cmfast.kernels.cpu._core.texts")
+    table, names, codes, first = kernels.TextCodes(), list[Any](), np.empty(size, np.int32), 0
+    try:
+        for data, ends, take in parts:
+            for start in range(0, len(ends) - 1, _HASHED_TEXTS):
+                some, new = table.encode_slices(data, ends[start : start + _HASHED_TEXTS + 1])
+                codes[first : first + len(some)] = some
+                first += len(some)
+                if len(new):
+                    names += take(new + start)
+    except kernels.HashingError:
+        return None
+    return names, codes
+
+
 def _join(texts: Sequence[Any], padding: int) -> bytes:
     """Join texts, each followed by a zero byte, and add zero bytes; raise TypeError for other values."""
     if isinstance(texts[0], bytes):

@@ -132,6 +132,22 @@ class TextCodes:
         starts = np.arange(len(texts)) * texts.itemsize
         return self._encode(data, starts, starts + texts.itemsize)
 
+    def encode_slices(self, data, ends):
+        """Return what :meth:`_encode` does for the texts ``data[ends[k]:ends[k + 1]]``.
+
+        Only the last texts, with less than WORD_BYTES bytes after them, are copied.
+        """
+        ends = ends.astype(np.int64)
+        whole = int(np.searchsorted(ends[1:], len(data) - WORD_BYTES, side="right"))
+        codes, new = self._encode(data, ends[:whole], ends[1 : whole + 1])
+        if whole + 1 == len(ends):
+            return codes, new
+        tail = np.zeros(int(ends[-1] - ends[whole]) + WORD_BYTES, np.uint8)
+        tail[:-WORD_BYTES] = data[ends[whole] : ends[-1]]
+        tail.flags.writeable = False
+        rest, late = self._encode(tail, ends[whole:-1] - ends[whole], ends[whole + 1 :] - ends[whole])
+        return np.concatenate([codes, rest]), np.concatenate([new, late + whole])
+
     def _encode(self, data, starts, stops):
         """Return the codes of texts ``data[start:stop]``, and the indices of those that no block before has.
 

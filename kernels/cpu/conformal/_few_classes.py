@@ -215,5 +215,8 @@ def score_tile(P, draws, rule, tile):
     if is_much:
         score_rows_singly(P, tile.rows, tile.draws, rule.penalty, rule.k_reg, tile.scores, tile.flags)
         return
-    rank_labels(tile.shares, tile.parts, tile.before, tile.ahead, rule.penalty != 0)
+    if rule.penalty == 0:  # two loops: with ranks, sums do not stay in registers
+        rank_labels(tile.shares, tile.parts, tile.before, tile.ahead, False)
+    else:
+        rank_labels(tile.shares, tile.parts, tile.before, tile.ahead, True)
     score_labels(tile.shares, tile.draws, tile.before, tile.ahead, rule.penalty, rule.k_reg, tile.scores)

@@ -22,6 +22,7 @@ from cmfast.kernels.status import OK
 
 HALF_WORD_BITS = 32  # bits of a word that are accumulated as one float64
 PIVOT_SHARES = (1.0, 4.0, 8.0)  # tried pivots, as multiples of the mean mass per label outside the largest set
+SUM_ERROR = 2.0**-50  # most rounding error of a sum of probabilities, per label
 RANK_PIVOT_SHARES = (0.06, 0.25, 1.0, 4.0)  # the same, as multiples of the mean probability, for sets by rank
 FEW_IN_WINDOW = 48.0  # labels between two pivots that no cut needs, and are sorted rather than tried to be less
 MOST_TURNS = 6  # of moving pivots
@@ -124,16 +125,16 @@ def _load_thresholds(eight, q, count, penalty, k_reg):
 @jit(inner=True, inline=True, borrows=True)
 def _find_pivot(tile, flags, limits, a, out):
     """Write a probability per row below which every label scores above the largest threshold; 0 if none is found."""
-    zero, one, total, limit = splat(0.0), splat(1.0), load(flags, 1), load(limits, a)
+    zero, limit = splat(0.0), load(limits, a)
+    total = load(flags, 1) - splat(SUM_ERROR * len(tile))  # below pivots, probabilities are summed without rounding
     unit = (total - limit) * splat(1.0 / len(tile))
     first, second, third = splat(PIVOT_SHARES[0]) * unit, splat(PIVOT_SHARES[1]) * unit, splat(PIVOT_SHARES[2]) * unit
     x, y, z = zero, zero, zero
     for j in range(len(tile)):
         p = load(tile, j)
-        part = (one + p) - one
-        x = x + where(p < first, part, zero)
-        y = y + where(p < second, part, zero)
-        z = z + where(p < third, part, zero)
+        x = x + where(p < first, p, zero)
+        y = y + where(p < second, p, zero)
+        z = z + where(p < third, p, zero)
     pivot = where(total - x > limit, first, zero)
     pivot = where(total - y > limit, second, pivot)
     pivot = where(total - z > limit, third, pivot)

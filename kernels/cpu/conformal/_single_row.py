@@ -6,6 +6,7 @@ from cmfast.kernels.cpu._core.bits import popcount
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.conformal import _bitsets, _ranking
 from cmfast.kernels.cpu.conformal._fixed_point import (
+    SCORE_UNIT,
     UNLIMITED_UNITS,
     WHOLE_UNITS,
     clamp_share,
@@ -17,7 +18,7 @@ from cmfast.kernels.cpu.conformal._fixed_point import (
     score_rank,
 )
 from cmfast.kernels.cpu.conformal._strided_rows import locate_row
-from cmfast.kernels.shared.conformal import LAC, SAPS
+from cmfast.kernels.shared.conformal import LAC, SAPS, TOP_K
 from cmfast.kernels.status import INVALID, OK
 
 
@@ -76,15 +77,18 @@ def _include_by_label(ranking, filled, q, draw, penalty, k_reg, words):
 
 @jit(inner=True, borrows=True)
 def count_ranks_included(C, limit, largest, draw, method, penalty):
-    """Return how many labels of a row have a SAPS or top-k score of at most `limit`, by bisection over the ranks."""
-    low, high = 0, C
-    while low < high:
-        middle = (low + high) // 2
-        if score_rank(method, middle, largest, draw, penalty) > limit:
-            high = middle
-        else:
-            low = middle + 1
-    return low
+    """Return how many labels of a row have a SAPS or top-k score of at most `limit`.
+
+    From the second rank on, scores have equal steps, so that their number is known up to rounding.
+    """
+    step = 1.0 if method == TOP_K else float(max(penalty, 1)) * SCORE_UNIT
+    estimate = (limit - score_rank(method, 1, largest, draw, penalty)) / step + 2.0
+    size = C if not estimate < C else int(estimate) if estimate > 0.0 else 0
+    while size < C and not score_rank(method, size, largest, draw, penalty) > limit:
+        size += 1
+    while size > 0 and score_rank(method, size - 1, largest, draw, penalty) > limit:
+        size -= 1
+    return size
 
 
 @jit(inner=True, borrows=True)

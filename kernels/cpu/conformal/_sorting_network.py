@@ -5,7 +5,7 @@ need no care. Lines come in blocks of eight; comparisons with lines beyond the e
 """
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.vector import WIDTH, load, store, where
+from cmfast.kernels.cpu._core.vector import WIDTH, load, maximum, minimum, store
 
 MOST_CACHED_LINES = 256  # lines sorted as a block that fits the level-1 cache
 
@@ -13,7 +13,7 @@ MOST_CACHED_LINES = 256  # lines sorted as a block that fits the level-1 cache
 @jit(inner=True, inline=True, borrows=True)
 def _compare_exchange(a, b):
     """Return lane-wise maximum and minimum of two vectors (compare-exchange)."""
-    return where(a > b, a, b), where(b < a, b, a)
+    return maximum(a, b), minimum(a, b)
 
 
 @jit(inner=True, inline=True, borrows=True)

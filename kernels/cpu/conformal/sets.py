@@ -7,7 +7,7 @@ import numpy as np
 from cmfast.kernels.cpu._core import pool
 from cmfast.kernels.cpu._core.bits import popcount
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.vector import WIDTH, load, new_lines, some, splat, store, store_elements, where
+from cmfast.kernels.cpu._core.vector import WIDTH, floor, load, new_lines, some, splat, store, store_elements, where
 from cmfast.kernels.cpu.conformal import _bitsets, _few_classes, _ranking, _single_row
 from cmfast.kernels.cpu.conformal._many_classes import fill_sets_many_classes
 from cmfast.kernels.cpu.conformal._single_row import SetResults, fill_sets
@@ -17,6 +17,7 @@ from cmfast.kernels.status import INVALID, OK
 
 SECONDS_PER_SORTED_LABEL = 3e-9
 SECONDS_PER_SET = 2e-8
+ONE_LABEL = 2.0**_few_classes.MOST_TILE_CLASSES  # size 1 of a set, above the bits of its labels
 SECONDS_PER_COMPARISON, SECONDS_PER_CUT = 8e-11, 1e-9  # of two labels, and of a set, with few classes
 
 
@@ -43,16 +44,16 @@ def _load_thresholds(rows, q, a, tile, first, count, out):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _compare_scores(found, limits, line):
-    """Return the bitset and the number of the labels within the thresholds from `line` on, for eight rows."""
-    zero, one = splat(0.0), splat(1.0)
-    word, size, bit = zero, zero, one
+def _compare_scores(found, limits, line, marks):
+    """Return the bitset and the number of the labels within the thresholds from `line` on, for eight rows.
+
+    The marks of labels, their bits plus `ONE_LABEL`, are added in one sum.
+    """
+    zero, both = splat(0.0), splat(0.0)
     for j in range(len(found)):
-        excluded = load(found, j) > load(limits, line + j)
-        word = word + where(excluded, zero, bit)
-        size = size + where(excluded, zero, one)
-        bit = bit + bit
-    return word, size
+        both = both + where(load(found, j) > load(limits, line + j), zero, load(marks, j))
+    size = floor(both * splat(1.0 / ONE_LABEL))
+    return both - size * splat(ONE_LABEL), size
 
 
 @jit()
@@ -65,7 +66,9 @@ def _fill_sets_few_classes(rows, q, rule, top1, out, start, stop):
     flat_words, flat_sizes = out_words.reshape(-1), out_sizes.reshape(-1)
     tile = _few_classes.new_tile(C)
     at, flags, found = tile.rows, tile.flags, tile.scores
-    words, sizes, limits = new_lines(1), new_lines(1), new_lines(A * C)
+    words, sizes, limits, marks = new_lines(1), new_lines(1), new_lines(A * C), new_lines(C)
+    for j in range(C):
+        store(marks, j, splat(np.float64(1 << j) + ONE_LABEL))
     known = -1  # batch element whose thresholds are in `limits`, if they hold for all eight rows
     b, end = 0, start  # batch element of the first of eight rows, and where its rows end
     for first in range(start, stop, WIDTH):
@@ -85,7 +88,7 @@ def _fill_sets_few_classes(rows, q, rule, top1, out, start, stop):
         together = alike and not top1 and not some(load(flags, 0) != 0.0)  # the sets of eight rows follow each other
         place = first + (A - 1) * n * b  # of the first set
         for a in range(A):
-            word, size = _compare_scores(found, limits, a * C)
+            word, size = _compare_scores(found, limits, a * C, marks)
             if together:
                 store_elements(flat_words, place + a * n, word)
                 store_elements(flat_sizes, place + a * n, size)
