@@ -31,7 +31,7 @@ LEAST_SHARED_CELLS = 1 << 21  # cells from which on a matrix is summed by severa
 
 @jit(borrows=True)
 def _sum_range(M, C, rows, ordered, part, scratch):
-    """Write the sums of some rows, given as matrix, first row and end, to `part`, whose other lines are 0."""
+    """Write the sums of some rows, given as matrix, first row and end, to `part`; the lines of other rows stay."""
     b, begin, end = rows
     sum_rows(M, C, (b, begin, end, 0), ordered, part, 0, scratch.reshape(2, WIDTH // 2 * C))
 
@@ -52,19 +52,20 @@ def _join_ranges(parts, ends, C, ordered, sums, at, w, start, stop):
     """Add the sums of all ranges of rows of classes `start` to `stop` into lane `w` of the tile at `at`."""
     t, p, band, top = FIRST + C, FIRST + 2 * C, FIRST + 3 * C, FIRST + 4 * C
     begin = 0
-    for k in range(at + start, at + stop):
-        sums[p + k, w], sums[band + k, w] = 0.0, 0.0
     for q in range(len(ends)):
         for i in range(max(begin, start), min(ends[q], stop)):
             sums[at + FIRST + i, w], sums[at + t + i, w] = parts[q, FIRST + i], parts[q, t + i]
-            # The column above the diagonal: what earlier ranges have of it and this one.
-            sums[at + top + i, w] = sums[at + p + i, w] + parts[q, top + i]
-        for k in range(start, stop):
-            sums[at + p + k, w] += parts[q, p + k]
-        if ordered:
-            for k in range(start, stop):
-                sums[at + band + k, w] += parts[q, band + k]
+            # The column above the diagonal: what earlier ranges have of it, which the first part holds, and this one.
+            sums[at + top + i, w] = (parts[0, p + i] if q > 0 else 0.0) + parts[q, top + i]
+        if q > 0:
+            for k in range(p + start, p + stop):
+                parts[0, k] += parts[q, k]
+            if ordered:
+                for k in range(band + start, band + stop):
+                    parts[0, k] += parts[q, k]
         begin = ends[q]
+    for k in range(start, stop):
+        sums[at + p + k, w], sums[at + band + k, w] = parts[0, p + k], parts[0, band + k]
 
 
 @jit(borrows=True)
@@ -91,7 +92,7 @@ def sum_large_counts(M, C, ordered, usual, sums, bounds, num_threads):
     ends = np.array([end for _, end in ranges])
     for b in range(*bounds):
         pool.checkpoint()
-        parts = np.zeros((len(ranges), size))
+        parts = np.empty((len(ranges), size))  # of diagonal, row sums and tops each range writes its own rows
 
         def work(q, begin, end, b=b, parts=parts):
             """Sum one range of rows."""
