@@ -236,8 +236,10 @@ def label_margins(y, p, weight, groups, *, n_classes, n_groups, ignored=None, or
             number = count_plain(b, tables, start, stop)
             sums[BAND, 0] += add_tables(*tables, sums, 0, n_classes)
             return number
-        rest = ignored, n_classes, ordered, sums
-        return sum(_count_class_sums(*given, *rest) for given in blocks(b, start, stop))
+        return sum(
+            _count_class_sums(truth, guess, own, group, ignored, n_classes, ordered, sums)
+            for truth, guess, own, group in blocks(b, start, stop)
+        )
 
     def work(_, start, stop):
         """Count whole rows."""
@@ -282,7 +284,8 @@ def _count_in_tables(count, add_tables, make, n, out, seconds, num_threads):
     C = out.shape[1]
     threads = max(1, min(num_threads or pool.cpu_count(), n // (LEAST_PAIRS_PER_TABLE_ROW * C)))
     pool.run_pieces(work, pool.free_pieces(n, seconds), seconds=seconds, num_threads=threads)
-    found, diagonals = sets.list_sets(), []
+    found = sets.list_sets()
+    diagonals: list[int] = []
 
     def add(_, start, stop):
         """Add a range of classes of all tables."""
