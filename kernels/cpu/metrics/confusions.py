@@ -18,7 +18,7 @@ from cmfast.kernels.status import INVALID, OK
 SECONDS_PER_RANKED_CELL = 3e-9
 SECONDS_PER_LABEL_PAIR, SECONDS_PER_PLAIN_PAIR = 7e-9, 1.3e-9  # plain: without weights, groups and ignored labels
 LEAST_PAIRS_PER_CLASS = 16  # of a piece, so that adding its tables takes a small share of its time
-LEAST_PAIRS_PER_TABLE_ROW = 4  # of a thread that has tables of its own, which are smaller than the labels
+LEAST_PAIRS_PER_TABLE_ROW = 8  # of a thread that has tables of its own, which are smaller than the labels
 DIAGONAL, ROW, COL = int(ClassSums.DIAGONAL), int(ClassSums.ROW), int(ClassSums.COL)
 BAND, TOP = int(ClassSums.BAND), int(ClassSums.TOP)
 
