@@ -382,6 +382,13 @@ def _compute(M: np.ndarray) -> None:
     cmfast.metrics.tau_weighted(M, np.ones(len(M)))
 
 
+def _metrics_of_matrices() -> None:
+    """Call functions that compile the kernels of op ``metrics_of_matrices``."""
+    _call_on_matrices(_compute)()
+    for dtype in VALUES:  # one matrix of many classes, of counts beyond what float64 holds of weighted kappas
+        cmfast.metrics.compute(np.full((512, 512), 9, dtype))
+
+
 def _weighted_kappa(M: np.ndarray) -> None:
     """Call ``kappa`` with a table of weights."""
     cmfast.metrics.kappa(M, weights=1.0 - np.eye(len(M)))
@@ -599,7 +606,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "gcm": _gcm,
     "min_overlap": _min_overlap,
     "margins": _call_on_matrices(cmfast.metrics.margins),
-    "metrics_of_matrices": _call_on_matrices(_compute),
+    "metrics_of_matrices": _metrics_of_matrices,
     "weighted_kappa": _call_on_matrices(_weighted_kappa),
     "metrics_of_sums": _metrics_of_sums,
     "one_vs_rest": _call_on_matrices(cmfast.metrics.one_vs_rest),

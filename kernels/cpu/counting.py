@@ -14,8 +14,9 @@ from cmfast.kernels.status import INVALID, OK
 SECONDS_PER_SAMPLE = 1.2e-9
 # Samples per piece: about 0.1 ms, and 2 MB that stay in the level-2 cache after a conversion.
 SAMPLES_PER_PIECE = 1 << 17
-# A long row has 128 pieces, so that Python takes a small share of the time, or more of four times the samples.
-PIECES_OF_ROW, MOST_JOINED = 128, 4
+# A long row has 64 or 128 pieces, so that Python takes a small share of the time and 64 threads end together, or more
+# of 16 times the samples, of four times if a piece is converted.
+PIECES_OF_ROW, MOST_JOINED, MOST_CONVERTED = 128, 16, 4
 LEAST_SHARED_ROWS = 16  # with fewer rows the samples of each row are split among threads
 # Samples up to which NumPy counts: as fast, and a first call compiles nothing.
 MOST_NUMPY_SAMPLES = 4096
@@ -254,7 +255,9 @@ class _LabelSamples:
             count(rows, samples, out[start:stop], outside[start:stop])
 
         if parts > 1 and sums is np.int64:
-            out, outside = self._add_in_any_order(count, cells, 4 * cells if n_classes <= MOST_BLOCK_CLASSES else 0)
+            least = 4 * cells if n_classes <= MOST_BLOCK_CLASSES else 0
+            viewed = plain and as_int is None and self.y_true.flags.c_contiguous and self.y_pred.flags.c_contiguous
+            out, outside = self._add_in_any_order(count, cells, least, MOST_JOINED if viewed else MOST_CONVERTED)
             return out.reshape(self.rows, n_groups, n_classes, n_classes), int(outside.sum())
         out = np.zeros((self.rows * parts, cells), sums)
         outside = np.zeros(out.shape[0], np.int64)
@@ -269,10 +272,17 @@ class _LabelSamples:
                 out += pieces[:, part]
         return out.reshape(self.rows, n_groups, n_classes, n_classes), int(outside.sum())
 
-    def _add_in_any_order(self, count, cells, least):
-        """Return integer tables and pairs out of range of each row: a table per thread, pieces of `least` samples."""
+    def _add_in_any_order(self, count, cells, least, joined):
+        """Return integer tables and pairs out of range of each row: a table per thread, pieces of `least` samples.
+
+        A piece of a long row has up to `joined` times as many as one of a short row.
+        """
         few = SAMPLES_PER_PIECE * (2 if self.y_true.itemsize == 1 else 1)  # bytes are counted fast
-        step = max(few, least, min(self.n // PIECES_OF_ROW, MOST_JOINED * few))
+        least = max(few, least)
+        number = min(self.n // least, PIECES_OF_ROW)
+        number -= number % pool.MAX_PIECES if number > pool.MAX_PIECES else 0
+        step = max(least, min(self.n // max(1, number), joined * few))
+        step = -(-step // SIMD_BLOCK_PAIRS) * SIMD_BLOCK_PAIRS
         pieces = [(row, a) for row in range(self.rows) for a in range(0, self.n, step)]
         sums = accumulators.Accumulators((self.rows, cells), (self.rows,))
 

@@ -53,6 +53,32 @@ def test_one_matrix_has_the_bits_of_a_batch(kind, undefined, rng):
         assert_same_bits(value, metrics.from_sums(*batch, FEW, undefined=undefined)[name][:2])
 
 
+@pytest.mark.parametrize("kind", ["counts", "large", "absent", "empty", "fractions", "tiny", "float32", "huge"])
+@pytest.mark.parametrize("undefined", ["present", "nan"])
+def test_few_matrices_have_the_bits_of_a_batch(kind, undefined, rng):
+    M = rng.integers(0, 4, (OTHERS + 1, C, C)) * (rng.random((OTHERS + 1, C, C)) < 0.05)
+    M[3] = np.diag(np.arange(C))
+    if kind == "absent":
+        M *= (rng.random(C) < 0.8)[:, None]
+    if kind == "empty":
+        M[:4] = 0
+    if kind in ("fractions", "tiny"):
+        M = M * rng.random((C, C)) * {"fractions": 1.0, "tiny": 1e-200}[kind]
+    if kind == "float32":
+        M = (M * rng.random((C, C))).astype(np.float32)
+    if kind in ("large", "huge"):  # sums over ordered classes exceed float64, then products of margins too
+        M[0] *= 500 if kind == "large" else 10**12
+    want = metrics.compute(M, undefined=undefined)
+    for first, last in ((0, 1), (1, 2), (3, 4), (0, OTHERS)):
+        found = metrics.compute(M[first:last], undefined=undefined)
+        out = metrics.compute(M[first:last], undefined=undefined, out={name: x.copy() for name, x in found.items()})
+        for name in want:
+            assert_same_bits(found[name], want[name][first:last])
+            assert_same_bits(out[name], want[name][first:last])
+    for name, value in metrics.compute(M[2], undefined=undefined).items():
+        assert_same_bits(value, want[name][2])
+
+
 def test_options_that_pick_classes_are_as_in_a_batch(rng):
     d, t, p = _make_sums("absent", rng)
     batch = [np.stack([x] * (OTHERS + 1)) for x in (d, t, p)]

@@ -10,10 +10,13 @@ SECONDS_PER_ADDED_NUMBER = 5e-10
 
 
 class Accumulators:
-    """Integer arrays to add into, one set per working thread; integer sums do not depend on the order."""
+    """Integer arrays to add into, one set per working thread; integer sums do not depend on the order.
 
-    def __init__(self, *shapes, dtype=np.int64):
-        self._shapes, self._dtype = shapes, dtype
+    A set is zeros of the `shapes` and `dtype`, or what ``make`` returns.
+    """
+
+    def __init__(self, *shapes, dtype=np.int64, make=None):
+        self._make = make or (lambda: tuple(np.zeros(shape, dtype) for shape in shapes))
         self._free = []
         self._all = []
         self._lock = threading.Lock()
@@ -23,7 +26,7 @@ class Accumulators:
         with self._lock:
             if self._free:
                 return self._free.pop()
-        one = tuple(np.zeros(shape, self._dtype) for shape in self._shapes)
+        one = self._make()
         with self._lock:
             self._all.append(one)
         return one

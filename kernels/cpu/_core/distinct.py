@@ -240,14 +240,15 @@ def find_positions(values: Any, classes: Any, *, ignored: int | None = None, num
     if keys.size and values.size <= MOST_SORTED_INTEGERS:
         keys, places = _sort_keys(keys, places)
         return _search_sorted(keys, places, values).astype(narrow)
-    out = np.full(values.shape, NO_POSITION, narrow)
-    if keys.size:
-        values, flat = values.reshape(-1), out.reshape(-1)
-        try:
-            _write_positions(values, _choose_search(values, keys, places), flat, num_threads)
-        except HashingError:
-            keys, places = _sort_keys(keys, places)
-            _write_positions(values, partial(_search_sorted, keys, places), flat, num_threads)
+    if not keys.size:
+        return np.full(values.shape, NO_POSITION, narrow)
+    out = np.empty(values.shape, narrow)
+    values, flat = values.reshape(-1), out.reshape(-1)
+    try:
+        _write_positions(values, _choose_search(values, keys, places), flat, num_threads)
+    except HashingError:
+        keys, places = _sort_keys(keys, places)
+        _write_positions(values, partial(_search_sorted, keys, places), flat, num_threads)
     return out
 
 

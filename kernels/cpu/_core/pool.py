@@ -23,7 +23,7 @@ INLINE_SECONDS = 3e-4  # estimated work below which starting threads (30 to 100 
 PIECE_SECONDS = 5e-5  # least estimated work of a piece
 MOMENT_SECONDS = 0.05  # of kernel time, about, between two checks for interruption
 MAX_PIECES = 64
-MOST_FREE_PIECES, FREE_PIECE_SECONDS = 256, 2e-4  # where bits do not depend on the bounds; beyond MAX_PIECES
+MOST_FREE_PIECES, FREE_PIECE_SECONDS = 256, 4e-4  # where bits do not depend on the bounds; beyond MAX_PIECES
 MAX_THREADS = 256
 
 Progress = Callable[[int, int], object]

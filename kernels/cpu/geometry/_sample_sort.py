@@ -14,8 +14,9 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.geometry import _radix_sort, _run_length, _segmented_sums
 from cmfast.kernels.shared.geometry_keys import DROPPED, bits_of
 
-PARTITION_ROWS = 1 << 16  # rows partitioned at a time: their keys stay in the level-2 cache
+PARTITION_ROWS = 1 << 16  # most rows partitioned at a time: their keys stay in the level-2 cache
 BUCKET = 1 << 15  # points per bucket, about: it is sorted in cache
+LEAST_ROWS = 1 << 15  # of a block, where there are few: smaller ones cost more time than many threads save
 MOST_BUCKETS = 1 << 10
 SAMPLED_RUNS = 1 << 7  # places at which points are sampled to choose the buckets
 RUN = 1 << 7  # least consecutive points sampled at a place: cheap to read
@@ -82,9 +83,17 @@ def _gather_runs(keys, order, weights, out_weights, starts):
     return runs
 
 
+def _count_parts(n, most):
+    """Return into how many parts of at most about `most` points n points are cut, so that many threads end together."""
+    parts = -(-n // most)
+    if parts <= 2 * pool.MAX_PIECES:
+        return max(parts, min(pool.MAX_PIECES, n // LEAST_ROWS))
+    return -(-parts // pool.MAX_PIECES) * pool.MAX_PIECES
+
+
 def _choose_buckets(fill, n, limit, num_threads):
     """Return ``(table, shift)``, from a sample of the keys: the bucket of a key is ``table[key >> shift]``."""
-    n_buckets = min(max(n // BUCKET, 2), MOST_BUCKETS)
+    n_buckets = min(max(_count_parts(n, BUCKET), 2), MOST_BUCKETS)
     shift = max((limit - 1).bit_length() - ENTRIES, 0)
     size = ((limit - 1) >> shift) + 1
     # Runs spread over all points: files are often sorted by class.
@@ -174,21 +183,25 @@ class _Partitioned(NamedTuple):
         Where each bucket ends in each block.
     largest : array (n_blocks,) of float64
         Largest finite magnitude of a float weight in each block, of points that have a cell.
+    rows : int
+        Points of a block; the last one may have fewer.
     """
 
     keys: np.ndarray
     weights: Any
     ends: np.ndarray
     largest: np.ndarray
+    rows: int
 
 
 def _partition_blocks(fill, n, limit, num_threads, progress, weights=None):
     """Return the keys of all points, and their weights if given, ordered by bucket within each block."""
     table, shift = _choose_buckets(fill, n, limit, num_threads)
-    bounds = [(start, min(start + PARTITION_ROWS, n)) for start in range(0, n, PARTITION_ROWS)]
+    rows = -(-n // _count_parts(n, PARTITION_ROWS))
+    bounds = [(start, min(start + rows, n)) for start in range(0, n, rows)]
     ends = np.empty((len(bounds), int(table[-1]) + 1), np.int64)
     out = None if weights is None else np.empty(n, weights.dtype)
-    points = _Partitioned(np.empty(n, np.int64), out, ends, np.zeros(len(bounds)))
+    points = _Partitioned(np.empty(n, np.int64), out, ends, np.zeros(len(bounds)), rows)
 
     def work(block, start, stop):
         """Compute and partition the keys of one block."""
@@ -215,7 +228,7 @@ def _sort_buckets(points, num_threads):
     def work(bucket, start, stop):
         """Collect, sort and run-length encode one bucket."""
         found, counts = np.empty(stop - start, np.int64), np.empty(stop - start, np.int64)
-        _collect(points.keys, None, points.ends, bucket, PARTITION_ROWS, found, None)
+        _collect(points.keys, None, points.ends, bucket, points.rows, found, None)
         _radix_sort.sort(found, counts)
         number = _run_length.encode_into(found, found, counts)
         narrow = np.uint32 if stop - start < 2**32 else np.int64
@@ -234,7 +247,7 @@ def _sum_buckets(points, exponent, num_threads):
     def work(bucket, start, stop):
         """Collect, sort and sum one bucket."""
         found, weights = np.empty(stop - start, np.int64), np.empty(stop - start, points.weights.dtype)
-        _collect(points.keys, points.weights, points.ends, bucket, PARTITION_ROWS, found, weights)
+        _collect(points.keys, points.weights, points.ends, bucket, points.rows, found, weights)
         if found.max(initial=0) == DROPPED:
             there = found != DROPPED
             found, weights = found[there], weights[there]

@@ -7,6 +7,7 @@ results have the same bits.
 
 import numpy as np
 
+from cmfast.kernels.cpu._core import batches
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, splat, store
 from cmfast.kernels.cpu.metrics import _derived_tables, _formulas, _margins
@@ -15,28 +16,40 @@ from cmfast.kernels.cpu.metrics._margins import FIRST, SIZE_LINE, STATUS_LINE, S
 from cmfast.kernels.shared.metrics import Over, Plan, Step
 from cmfast.kernels.status import OK
 
+NO_HEADS = np.empty((0, WIDTH))
 LEAST_CLASSES = 512  # below, the time is not worth compiling another kernel
 EACH = int(Step.EACH)
 
 
 def is_fit(C, n, plan):
-    """Return whether the kernel below runs `plan` on `n` matrices of `C` classes: few ones, sums over all classes."""
-    if C < LEAST_CLASSES or n >= WIDTH or plan.ordered or plan.again or len(plan.members):
+    """Return whether the kernel below runs `plan` on `n` matrices of `C` classes: few ones, sums over all classes.
+
+    What depends on the order of the classes, and the second pass over the recalls, has to be in a tile already.
+    """
+    if C < LEAST_CLASSES or n >= WIDTH or len(plan.members):
         return False
     kinds, codes = plan.rows[:, 0], plan.rows[:, 1]
     return not ((kinds == Step.REDUCE) & ((codes == Over.PICK) | (codes == Over.TAU_WEIGHTED))).any()
 
 
-def run(given, exact, usual, plan, out, C):
+def run(given, exact, usual, plan, out, C, heads=NO_HEADS):
     """Run `plan` on every matrix of `given`, whose class sums are (n, C); return whether all totals were usual.
 
-    `out` is what the kernels of ``values`` get of the results. Where a total is unusual or sums are INVALID, the
-    caller has to take the general path.
+    `out` is what the kernels of ``values`` get of the results, `heads` the first lines of a tile. Where a total is
+    unusual or sums are INVALID, the caller has to take the general path.
     """
     lines = TABLES + NUMBERS + plan.values * (SINGLE + 1) + plan.registers
     S, sums = _margins.aligned_lines(lines), _margins.aligned_lines(FIRST + SUMS)
-    memory = S, sums, np.empty((lines, WIDTH)), out[1].copy()
+    memory = S, sums, heads, np.empty((lines, WIDTH)), out[1].copy()
     return _evaluate_classes(given, exact, usual, tuple(plan), memory, out)
+
+
+def run_tile(sums, exact, usual, plan, out, C):
+    """Run `plan` on the matrices of one tile, as :func:`run` does on class sums."""
+    n = len(out[2])
+    parts = sums[FIRST : FIRST + 3 * C, :n].reshape(3, C, n)
+    given = [batches.flat_batch(part.T, 1) for part in parts] + [batches.flat_batch(sums[:0, :C], 1)] * 2
+    return run(tuple(given), exact, usual, plan, out, C, sums[:FIRST])
 
 
 @jit(borrows=True)
@@ -44,10 +57,11 @@ def _evaluate_classes(given, exact, usual, plan, memory, out):
     """Run `plan` on all matrices; return False at the first whose total is unusual, or which is INVALID.
 
     In `memory` are the workspace of one class of eight matrices, which here are eight classes of one, a tile of their
-    sums, the lines of the workspace summed over classes, and where the results of one matrix begin.
+    sums, the first lines of a tile of the matrices, the lines of the workspace summed over classes, and where the
+    results of one matrix begin.
     """
     given, usual, plan = Given(*given), Range(*usual), Plan(*plan)
-    (S, sums, found, own), (results, starts, status, _, _) = memory, out
+    (S, sums, heads, found, own), (results, starts, status, _, _) = memory, out
     C = given.t.shape[1]
     for b in range(len(given.t)):
         n, good = _margins.judge_sums(given, exact, b)
@@ -57,6 +71,8 @@ def _evaluate_classes(given, exact, usual, plan, memory, out):
             store(sums, line, splat(0.0))
         for line in range(len(found)):
             store(found, line, splat(0.0))
+        for line in range(len(heads)):
+            store(sums, line, splat(heads[line, b]))
         store(sums, TOTAL_LINE, splat(float(n)))
         store(sums, SIZE_LINE, splat(float(n)))
         store(sums, STATUS_LINE, splat(float(OK)))

@@ -21,8 +21,9 @@ from cmfast.kernels.cpu.metrics._derived_tables import (
     TRUTH,
     WRONG_MASS,
 )
-from cmfast.kernels.cpu.metrics._margins import FIRST, TOTAL_LINE
+from cmfast.kernels.cpu.metrics._margins import FIRST, HUGE, STATUS_LINE, TOTAL_LINE
 from cmfast.kernels.cpu.metrics._second_pass import GERRITY_LINE, LINEAR_LINE, QUADRATIC_LINE
+from cmfast.kernels.status import OK
 
 
 @jit(inner=True, borrows=True)
@@ -46,6 +47,31 @@ def derive_lane_exactly(sums, whole, at, plan, S, base, C, w):
     sums[at + TOTAL_LINE, w] = whole[at + TOTAL_LINE, w]
     for k in range(at + FIRST, at + FIRST + 3 * C):  # the other sums have been used
         sums[k, w] = whole[k, w]
+
+
+@jit(borrows=True)
+def score_order_exactly(sums, C, count, most, ordered):
+    """Convert a tile of `count` HUGE matrices to float64 if only sums that depend on the order are inexact there.
+
+    Scores of ordered classes, if asked for, are written from int64. Return whether no total is above `most`, up to
+    which products of two margins are exact in float64; else the tile stays as it is.
+    """
+    whole = sums.view(np.int64)
+    for w in range(count):
+        if sums[STATUS_LINE, w] == HUGE and whole[TOTAL_LINE, w] > most:
+            return False
+    for w in range(count):
+        if sums[STATUS_LINE, w] == HUGE:
+            if ordered:
+                _write_weighted_kappas(whole, 0, sums, C, w)
+                sums[GERRITY_LINE, w] = _score_gerrity_exactly(whole, 0, C, w)
+            sums[STATUS_LINE, w], sums[TOTAL_LINE, w] = OK, whole[TOTAL_LINE, w]
+            for k in range(FIRST, FIRST + 3 * C):  # the other sums have been used
+                sums[k, w] = whole[k, w]
+    for k in range(FIRST + 3 * C):
+        for w in range(count, sums.shape[1]):
+            sums[k, w] = sums[k, count - 1]
+    return True
 
 
 @jit(inner=True, borrows=True)

@@ -6,7 +6,7 @@ not depend on the ranges. Sums of fractions would.
 
 import numpy as np
 
-from cmfast.kernels.cpu._core import pool
+from cmfast.kernels.cpu._core import accumulators, pool
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH
 from cmfast.kernels.cpu.metrics._margins import (
@@ -31,31 +31,41 @@ LEAST_SHARED_CELLS = 1 << 21  # cells from which on a matrix is summed by severa
 
 @jit(borrows=True)
 def _sum_range(M, C, rows, ordered, part, scratch):
-    """Write the sums of some rows, given as matrix, first row and end, to `part`, whose other lines are 0."""
+    """Write the sums of some rows, given as matrix, first row and end, to `part`; the lines of other rows stay."""
     b, begin, end = rows
     sum_rows(M, C, (b, begin, end, 0), ordered, part, 0, scratch.reshape(2, WIDTH // 2 * C))
 
 
 @jit(borrows=True)
-def _join_ranges(parts, ends, C, ordered, sums, at, w):
-    """Add the sums of all ranges of rows, `parts` (ranges, lines), into lane `w` of the tile at `at`."""
+def _join_totals(parts, sums, at, w):
+    """Write total and status of a matrix, whose ranges of rows have the sums `parts` (ranges, lines), to a lane."""
+    n, status = 0.0, OK
+    for q in range(len(parts)):
+        n += parts[q, TOTAL_LINE]
+        status = status if parts[q, STATUS_LINE] == OK else INVALID
+    sums[at + TOTAL_LINE, w], sums[at + SIZE_LINE, w] = n, n
+    sums[at + STATUS_LINE, w] = status if n < np.inf else INVALID
+
+
+@jit(borrows=True)
+def _join_ranges(parts, ends, C, ordered, sums, at, w, start, stop):
+    """Add the sums of all ranges of rows of classes `start` to `stop` into lane `w` of the tile at `at`."""
     t, p, band, top = FIRST + C, FIRST + 2 * C, FIRST + 3 * C, FIRST + 4 * C
-    n, status, begin = 0.0, OK, 0
+    begin = 0
     for q in range(len(ends)):
-        for i in range(begin, ends[q]):
+        for i in range(max(begin, start), min(ends[q], stop)):
             sums[at + FIRST + i, w], sums[at + t + i, w] = parts[q, FIRST + i], parts[q, t + i]
             # The column above the diagonal: what earlier ranges have of it, which the first part holds, and this one.
             sums[at + top + i, w] = (parts[0, p + i] if q > 0 else 0.0) + parts[q, top + i]
         if q > 0:
-            for k in range(p, p + (2 * C if ordered else C)):
+            for k in range(p + start, p + stop):
                 parts[0, k] += parts[q, k]
-        n += parts[q, TOTAL_LINE]
-        status = status if parts[q, STATUS_LINE] == OK else INVALID
+            if ordered:
+                for k in range(band + start, band + stop):
+                    parts[0, k] += parts[q, k]
         begin = ends[q]
-    for k in range(C):
+    for k in range(start, stop):
         sums[at + p + k, w], sums[at + band + k, w] = parts[0, p + k], parts[0, band + k]
-    sums[at + TOTAL_LINE, w], sums[at + SIZE_LINE, w] = n, n
-    sums[at + STATUS_LINE, w] = status if n < np.inf else INVALID
 
 
 @jit(borrows=True)
@@ -82,7 +92,7 @@ def sum_large_counts(M, C, ordered, usual, sums, bounds, num_threads):
     ends = np.array([end for _, end in ranges])
     for b in range(*bounds):
         pool.checkpoint()
-        parts = np.zeros((len(ranges), size))
+        parts = np.empty((len(ranges), size))  # of diagonal, row sums and tops each range writes its own rows
 
         def work(q, begin, end, b=b, parts=parts):
             """Sum one range of rows."""
@@ -90,5 +100,8 @@ def sum_large_counts(M, C, ordered, usual, sums, bounds, num_threads):
 
         pool.run_pieces(work, ranges, seconds=seconds, num_threads=num_threads)
         tile, w = divmod(b - bounds[0], WIDTH)
-        _join_ranges(parts, ends, C, ordered, sums, tile * size, w)
+        _join_totals(parts, sums, tile * size, w)
+        lane = parts, ends, C, ordered, sums, tile * size, w
+        joining = parts.size * accumulators.SECONDS_PER_ADDED_NUMBER
+        pool.run(_join_ranges, lane, C, seconds=joining, num_threads=num_threads)
     return _finish_tiles(C, usual, sums, bounds[1] - bounds[0])

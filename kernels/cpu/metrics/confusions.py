@@ -1,6 +1,7 @@
 """One-vs-rest tables, row-normalised confusions, the largest confusions, and class sums counted from labels."""
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from cmfast.kernels.status import INVALID, OK
 SECONDS_PER_RANKED_CELL = 3e-9
 SECONDS_PER_LABEL_PAIR, SECONDS_PER_PLAIN_PAIR = 7e-9, 1.3e-9  # plain: without weights, groups and ignored labels
 LEAST_PAIRS_PER_CLASS = 16  # of a piece, so that adding its tables takes a small share of its time
+LEAST_PAIRS_PER_TABLE_ROW = 8  # of a thread that has tables of its own, which are smaller than the labels
 DIAGONAL, ROW, COL = int(ClassSums.DIAGONAL), int(ClassSums.ROW), int(ClassSums.COL)
 BAND, TOP = int(ClassSums.BAND), int(ClassSums.TOP)
 
@@ -164,19 +166,23 @@ def _count_margins(y, p, rows, guesses):
 
 
 @jit()
-def _add_margins(rows, guesses, sums):
-    """Add the tables of :func:`_count_margins` to the :class:`ClassSums`."""
-    for c in range(len(rows)):
+def _add_margins(rows, guesses, sums, start, stop):
+    """Add the tables of :func:`_count_margins` to the :class:`ClassSums` of some classes; return 0."""
+    for c in range(start, stop):
         sums[DIAGONAL, c] += np.int64(rows[c] >> np.uint64(32))
         sums[ROW, c] += np.int64(rows[c] & np.uint64(0xFFFFFFFF))
         sums[COL, c] += np.int64(guesses[c])
+    return np.int64(0)
 
 
 @jit()
-def _add_class_pairs(agreements, others, bands, sums):
-    """Add the tables of :func:`_count_class_pairs` to the :class:`ClassSums`."""
+def _add_class_pairs(agreements, others, bands, sums, start, stop):
+    """Add the tables of :func:`_count_class_pairs` to the :class:`ClassSums` of some classes; return their diagonal.
+
+    That is what the band at distance 0 lacks.
+    """
     total = np.int64(0)
-    for c in range(len(agreements)):
+    for c in range(start, stop):
         agree = np.int64(agreements[c])
         total += agree
         sums[DIAGONAL, c] += agree
@@ -184,7 +190,7 @@ def _add_class_pairs(agreements, others, bands, sums):
         sums[COL, c] += np.int64(others[c, 1]) + agree
         sums[TOP, c] += np.int64(others[c, 2]) + agree
         sums[BAND, c] += np.int64(bands[c])
-    sums[BAND, 0] += total
+    return total
 
 
 def label_margins(y, p, weight, groups, *, n_classes, n_groups, ignored=None, ordered=True, num_threads=None):
@@ -211,31 +217,39 @@ def label_margins(y, p, weight, groups, *, n_classes, n_groups, ignored=None, or
     kernels: Any = (_count_class_pairs, _add_class_pairs) if ordered else (_count_margins, _add_margins)
     count_pairs, add_tables = kernels
 
-    def count(b, sums, start, stop):
-        """Count samples `start` to `stop` of row `b` into `sums`, in blocks; return the pairs out of range."""
-        number = 0
-        tables = None
-        if is_plain and 0 < n_classes <= stop - start < 2**32:
-            tables = _make_tables(n_classes, ordered)
+    def blocks(b, start, stop):
+        """Yield samples `start` to `stop` of row `b` in blocks: truth, prediction, weight and group."""
         for first in range(start, stop, SAMPLES_PER_PIECE):
             pool.checkpoint()
             last = min(first + SAMPLES_PER_PIECE, stop)
             given = [block(a, slice(b, b + 1), slice(first, last), d) for a, d in zip(samples, dtypes, strict=True)]
-            truth, guess, own, group = (None if a is None else a[0] for a in given)
-            if tables is None:
-                number += _count_class_sums(truth, guess, own, group, ignored, n_classes, ordered, sums)
-            else:
-                number += count_pairs(truth, guess, *tables)
-        if tables is not None:
-            add_tables(*tables, sums)
-        return number
+            yield [None if a is None else a[0] for a in given]
+
+    def count_plain(b, tables, start, stop):
+        """Count samples `start` to `stop` of row `b` into `tables`; return the pairs out of range."""
+        return sum(count_pairs(truth, guess, *tables) for truth, guess, _, _ in blocks(b, start, stop))
+
+    def count(b, sums, start, stop):
+        """Count samples `start` to `stop` of row `b` into `sums`; return the pairs out of range."""
+        if is_plain and 0 < n_classes <= stop - start < 2**32:
+            tables = _make_tables(n_classes, ordered)
+            number = count_plain(b, tables, start, stop)
+            sums[BAND, 0] += add_tables(*tables, sums, 0, n_classes)
+            return number
+        return sum(
+            _count_class_sums(truth, guess, own, group, ignored, n_classes, ordered, sums)
+            for truth, guess, own, group in blocks(b, start, stop)
+        )
 
     def work(_, start, stop):
         """Count whole rows."""
         for b in range(start, stop):
             outside[b] = count(b, out[b], 0, n)
 
-    if rows == 1:
+    if rows == 1 and is_plain and 0 < n_classes <= n < 2**32:
+        make = partial(_make_tables, n_classes, ordered)
+        outside[0] = _count_in_tables(count_plain, add_tables, make, n, out[0], seconds, num_threads)
+    elif rows == 1:
         _count_in_pieces(count, n, cells, out[0], outside, seconds, num_threads)
     elif rows:
         pool.run_pieces(work, pool.pieces(rows, seconds), seconds=seconds, num_threads=num_threads)
@@ -255,6 +269,32 @@ def _make_tables(C, ordered):
     if ordered:
         return np.zeros(C, np.uint32), np.zeros((C, 4), np.uint32), np.zeros(C, np.uint32)
     return np.zeros(C, np.uint64), np.zeros(C, np.uint32)
+
+
+def _count_in_tables(count, add_tables, make, n, out, seconds, num_threads):
+    """Count one long row in parallel, each thread into tables that ``make`` returns; return the pairs out of range."""
+    sets = accumulators.Accumulators(make=lambda: (make(), np.zeros(1, np.int64)))
+
+    def work(_, start, stop):
+        """Count one piece into tables that no other thread is using."""
+        tables, outside = mine = sets.take()
+        outside[0] += count(0, tables, start, stop)
+        sets.give_back(mine)
+
+    C = out.shape[1]
+    threads = max(1, min(num_threads or pool.cpu_count(), n // (LEAST_PAIRS_PER_TABLE_ROW * C)))
+    pool.run_pieces(work, pool.free_pieces(n, seconds), seconds=seconds, num_threads=threads)
+    found = sets.list_sets()
+    diagonals: list[int] = []
+
+    def add(_, start, stop):
+        """Add a range of classes of all tables."""
+        diagonals.extend(add_tables(*tables, out, start, stop) for tables, _ in found)
+
+    seconds = len(found) * out.size * accumulators.SECONDS_PER_ADDED_NUMBER
+    pool.run_pieces(add, pool.pieces(C, seconds), seconds=seconds, num_threads=num_threads)
+    out[BAND, 0] += sum(diagonals)
+    return sum(int(outside[0]) for _, outside in found)
 
 
 def merge_halves(low, high):

@@ -253,8 +253,8 @@ def metrics_of_matrices(M, *, plan, num_threads=None, into=None):
     With `into`, aligned C-contiguous arrays for all these but the status, write to them and return the status alone.
     """
     if M.ndim == 2 and into is None and not (plan.again or plan.ordered):
-        shared = len(M) > MOST_KEPT_CLASSES and _row_ranges.are_shared(M, len(M), num_threads)
-        results = None if shared else _evaluate_one(M, plan)
+        many = len(M) >= _class_lanes.LEAST_CLASSES
+        results = None if many or _row_ranges.are_shared(M, len(M), num_threads) else _evaluate_one(M, plan)
         if results is not None:
             return results
     C, batch = M.shape[-1], M.shape[:-2]
@@ -327,7 +327,8 @@ def metrics_of_sums(d, t, p, bands, tops, *, plan, num_threads=None):
     flat = tuple(
         batches.flat_batch(absent if a is None else as_sums(a, fractions=not exact), 1) for a in (d, t, p, bands, tops)
     )
-    if bands is None and tops is None and _class_lanes.is_fit(C, len(flat[1]), plan):
+    plain = bands is None and tops is None and not (plan.ordered or plan.again)
+    if plain and _class_lanes.is_fit(C, len(flat[1]), plan):
         results = _run_by_classes(flat, exact, usual, C, batch, plan, batches.result_dtype(*given))
         if results is not None:
             return results
@@ -377,6 +378,9 @@ def run(fill, given, usual, C, batch, cells, plan, num_threads):
 def _run_into(out, fill, usual, C, cells, plan, num_threads, *, fractions):
     """Run `plan` on class sums that ``fill`` writes, those of matrices of `fractions` or counts; write to `out`."""
     n, steps = len(out[2]), tuple(plan)
+    many = _class_lanes.is_fit(C, n, plan)
+    most = _derived_tables.largest_total(C, False)
+    limits = NEAR_TOTALS if fractions else (0.0, most)
 
     def evaluate(sums, S, start, stop, unusual):
         """Run the plan on the class sums of a block."""
@@ -385,11 +389,14 @@ def _run_into(out, fill, usual, C, cells, plan, num_threads, *, fractions):
         if plan.ordered:
             _second_pass.score_ordinal(sums, C)
         if unusual and not fractions:
-            _evaluate_exactly(sums, C, steps, S, out, start, stop)
-            return
+            if not (many and _derived_tables_exact.score_order_exactly(sums, C, n, most, plan.ordered)):
+                _evaluate_exactly(sums, C, steps, S, out, start, stop)
+                return
+            unusual = False
         if plan.again:
             _second_pass.reduce_recalls(sums, C, steps)
-        _evaluate(sums, C, steps, S, S[:0], out, start, stop)
+        if unusual or not many or not _class_lanes.run_tile(sums, not fractions, limits, plan, out, C):
+            _evaluate(sums, C, steps, S, S[:0], out, start, stop)
 
     seconds = n * (cells * SECONDS_PER_SUMMED_CELL + len(plan.steps) * C * SECONDS_PER_VALUE)
     lines = _derived_tables.count_plan_lines(C, plan)
