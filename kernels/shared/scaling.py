@@ -224,8 +224,10 @@ class ScalingProblem(NamedTuple):
         if self.m_step:
             cells = cells[places]
             cells.flags.writeable = False  # kernels are compiled for read-only cells
-        results = {name: np.empty((n if len(a) else 0, *a.shape[1:]), a.dtype) for name, a in self.results.items()}
-        return self._replace(n=n, cells=cells, **results)
+        changed: dict[str, Any] = {
+            name: np.empty((n if len(a) else 0, *a.shape[1:]), a.dtype) for name, a in self.results.items()
+        }
+        return self._replace(n=n, cells=cells, **changed)
 
     def write_results(self, places: np.ndarray, part: "ScalingProblem") -> None:
         """Write the results of such a problem, in place."""

@@ -219,7 +219,8 @@ def _make_tile_worker(problem):
     def scale(part, given, tile, first, end, size):
         """Scale a range of a problem in float64, which is also given as split: by sweeps first where these may do."""
         if sweeping:
-            hard = (sweep_whole if part is problem else prepare_sweeps(part))(first, end)
+            sweep_range = sweep_whole if part is problem and sweep_whole is not None else prepare_sweeps(part)
+            hard = sweep_range(first, end)
             if len(hard) < end - first:
                 if len(hard):
                     few = part.take_matrices(hard)
