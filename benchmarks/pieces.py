@@ -64,13 +64,19 @@ def measure_clock(repeats: int = 2000) -> float:
     return (time.thread_time() - start) / repeats
 
 
-def measure(call: Callable[[], Any]) -> tuple[float, float, list[float]]:
-    """Return the time of a call, the serial part, and the times of the pieces, without that of reading the clock."""
+def measure(call: Callable[[], Any]) -> tuple[float, float, list[float], int]:
+    """Return the time of a call, the serial part, and the times of the pieces, without that of reading the clock.
+
+    Also the most threads that the call would use.
+    """
     times: list[float] = []
+    threads = THREADS
     clock = measure_clock()
     original = pool.run_pieces
 
     def run_timed(work, bounds, **options):
+        nonlocal threads
+
         def timed(*piece):
             start = time.thread_time()
             work(*piece)
@@ -78,6 +84,7 @@ def measure(call: Callable[[], Any]) -> tuple[float, float, list[float]]:
 
         # Of a call with one range, as of one large matrix, the pieces are those of the calls inside.
         nested = getattr(pool._inside, "run", None) is not None or len(bounds) == 1
+        threads = min(threads, options.get("num_threads") or THREADS)
         original(work if nested else timed, bounds, **(options | {"num_threads": 1}))
 
     pool.run_pieces = run_timed
@@ -88,12 +95,12 @@ def measure(call: Callable[[], Any]) -> tuple[float, float, list[float]]:
         del kept
     finally:
         pool.run_pieces = original
-    return total, total - sum(times), times
+    return total, total - sum(times), times, threads
 
 
-def bound(total: float, serial: float, times: list[float]) -> float:
-    """Return the speed-up of THREADS threads that take piece after piece."""
-    queues = [0.0] * THREADS
+def bound(total: float, serial: float, times: list[float], threads: int) -> float:
+    """Return the speed-up of threads that take piece after piece."""
+    queues = [0.0] * threads
     for each in times:
         heapq.heapreplace(queues, queues[0] + each)
     return total / (serial + max(queues))
@@ -108,7 +115,7 @@ def main() -> int:
             continue
         call()
         found = sorted((measure(call) for _ in range(ROUNDS)), key=lambda each: each[1] / each[0])[ROUNDS // 2]
-        total, serial, times = found
+        total, serial, times, _ = found
         speed = bound(*found)
         sys.stdout.write(f"{name:<34}{len(times):>7}{1e3 * total:>9.1f}{serial / total:>9.2%}{speed:>10.1f} x\n")
         sys.stdout.flush()
