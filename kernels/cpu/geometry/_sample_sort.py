@@ -16,7 +16,7 @@ from cmfast.kernels.shared.geometry_keys import DROPPED, bits_of
 
 PARTITION_ROWS = 1 << 16  # most rows partitioned at a time: their keys stay in the level-2 cache
 BUCKET = 1 << 15  # points per bucket, about: it is sorted in cache
-LEAST_ROWS = 1 << 15  # of a block, where there are few: smaller ones cost more time than many threads save
+LEAST_ROWS = 1 << 15  # of one of few blocks: smaller ones cost more time than many threads save
 MOST_BUCKETS = 1 << 10
 SAMPLED_RUNS = 1 << 7  # places at which points are sampled to choose the buckets
 RUN = 1 << 7  # least consecutive points sampled at a place: cheap to read

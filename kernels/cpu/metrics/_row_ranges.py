@@ -48,8 +48,9 @@ def _join_totals(parts, sums, at, w):
 
 
 @jit(borrows=True)
-def _join_ranges(parts, ends, C, ordered, sums, at, w, start, stop):
-    """Add the sums of all ranges of rows of classes `start` to `stop` into lane `w` of the tile at `at`."""
+def _join_ranges(parts, ends, C, ordered, lane, start, stop):
+    """Add the sums of all ranges of rows of classes `start` to `stop` into a lane: sums, its tile and its number."""
+    sums, at, w = lane
     t, p, band, top = FIRST + C, FIRST + 2 * C, FIRST + 3 * C, FIRST + 4 * C
     begin = 0
     for q in range(len(ends)):
@@ -101,7 +102,7 @@ def sum_large_counts(M, C, ordered, usual, sums, bounds, num_threads):
         pool.run_pieces(work, ranges, seconds=seconds, num_threads=num_threads)
         tile, w = divmod(b - bounds[0], WIDTH)
         _join_totals(parts, sums, tile * size, w)
-        lane = parts, ends, C, ordered, sums, tile * size, w
+        given = parts, ends, C, ordered, (sums, tile * size, w)
         joining = parts.size * accumulators.SECONDS_PER_ADDED_NUMBER
-        pool.run(_join_ranges, lane, C, seconds=joining, num_threads=num_threads)
+        pool.run(_join_ranges, given, C, seconds=joining, num_threads=num_threads)
     return _finish_tiles(C, usual, sums, bounds[1] - bounds[0])
