@@ -18,6 +18,7 @@ from scipy.sparse import csr_array
 
 import cmfast
 from cmfast._core import compile_notices, dispatch
+from cmfast.kernels.loading import load
 from cmfast.kernels.ops import OPS
 from cmfast.metrics import PER_CLASS, SCALARS, MetricName
 from cmfast.metrics._plan import make_plan as plan_of
@@ -30,6 +31,7 @@ WARM_SAMPLES = 24
 WARM_PAIRS_OF_TEXTS = 20_000  # fewer texts are encoded without a kernel
 SAMPLE_REPEATS = 200  # repetitions of the samples, because few samples are counted without a kernel
 LARGE_SIDE = 70  # classes of a matrix that does not fit into registers
+MANY_POINTS = 1 << 17  # points that are divided among buckets before they are sorted
 WARM_MATRICES = 256  # large matrices in a batch; fewer are scaled one by one
 EVERY = (*SCALARS, *PER_CLASS)  # metric
 SCALING_OPTIONS: tuple[dict[str, Any], ...] = (
@@ -53,6 +55,11 @@ def _labels(dtype: type = np.int64) -> np.ndarray:
 def _points(n_axes: int, dtype: type = np.float64) -> np.ndarray:
     """Return small random points."""
     return np.random.default_rng(0).normal(size=(WARM_SAMPLES, n_axes)).astype(dtype)
+
+
+def _many_points() -> np.ndarray:
+    """Return many random points."""
+    return np.random.default_rng(0).normal(size=(MANY_POINTS, 6))
 
 
 def _cells(n_axes: int = 2, dtype: type = np.float64) -> cmfast.CellCounts:
@@ -306,6 +313,10 @@ def _cell_counts() -> None:
             cmfast.cell_counts(X, y, y, grid=_grid(n_axes))
     for dtype in LABELS:
         cmfast.cell_counts(_points(2), _labels(dtype), _labels(dtype), grid=_grid(2))
+    y = np.arange(MANY_POINTS) % 2
+    cmfast.cell_counts(_many_points(), y, y, grid=_grid(6))
+    keys = np.arange(MANY_POINTS)[::-1].copy()
+    load("cmfast.kernels.cpu.geometry._radix_sort").sort_by_digits(keys)  # called where NumPy's sort is slow
 
 
 def _sparse_histogram() -> None:
@@ -313,6 +324,9 @@ def _sparse_histogram() -> None:
     for n_axes, weights, groups in product(AXES, (None, *VALUES), (None, _labels())):
         values = None if weights is None else np.ones(WARM_SAMPLES, weights)
         cmfast.sparse_histogram(_points(n_axes), weights=values, groups=groups, grid=_grid(n_axes))
+    for weights in (None, *FLOATS, np.int64):
+        values = None if weights is None else np.ones(MANY_POINTS, weights)
+        cmfast.sparse_histogram(_many_points(), weights=values, grid=_grid(6))
 
 
 def _merge_cells() -> None:

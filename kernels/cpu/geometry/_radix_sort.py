@@ -87,5 +87,10 @@ def sort(keys, buffer=None):
     if not LEAST_RADIX_KEYS <= len(keys) < 2**32 or not is_numpy_slow():
         keys.sort()
         return
+    sort_by_digits(keys, buffer)
+
+
+def sort_by_digits(keys, buffer=None):
+    """Sort nonnegative int64 keys in place by a radix sort; `buffer` as in :func:`sort`."""
     buffer = np.empty_like(keys) if buffer is None else buffer
     _sort_by_digits(keys, buffer, np.empty((MOST_PASSES, DIGITS), np.uint32))

@@ -6,7 +6,6 @@ bounds of the sums of weights decide.
 """
 
 import numpy as np
-import scipy.optimize
 import scipy.sparse
 
 from cmfast.kernels.cpu.margins.records.search import SUM_ROUNDING
@@ -16,6 +15,13 @@ from cmfast.kernels.status import INFEASIBLE, OK
 
 SUMMATION_ROUNDING = 1e-13  # a sum below this share of its terms' magnitudes counts as zero
 SOLVER = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+
+
+def _solve_program(*args, **options):
+    """Solve a linear program by SciPy, which is imported here: that takes longer than most first calls of ``rake``."""
+    from scipy.optimize import linprog
+
+    return linprog(*args, **options)
 
 
 def resolve_by_linear_programs(s):
@@ -73,7 +79,7 @@ class _RakingPrograms:
         cost = np.concatenate([np.zeros(n), np.ones(2 * k), np.zeros(soft)])
         least, most = np.zeros(n + 2 * k + soft), np.full(n + 2 * k + soft, np.inf)
         least[:n], most[:n] = self.low / self.unit, self.high / self.unit
-        found = scipy.optimize.linprog(
+        found = _solve_program(
             cost, A_eq=equal, b_eq=self.m / self.size, bounds=np.column_stack([least, most]), method="highs",
             options=SOLVER,
         )  # fmt: skip
@@ -141,7 +147,7 @@ class _RakingPrograms:
         cost = np.concatenate([np.zeros(n), -np.ones(b + a), np.zeros(1 + soft)])
         least, most = np.zeros(len(cost)), np.full(len(cost), np.inf)
         most[n : n + b + a], least[n + b + a] = 1.0, 1.0
-        found = scipy.optimize.linprog(
+        found = _solve_program(
             cost, scipy.sparse.vstack([own, high]), np.zeros(n + len(limited)), equal, np.zeros(K),
             np.column_stack([least, most]), method="highs", options=SOLVER,
         )  # fmt: skip
