@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 import numpy as np
+import scipy.linalg
 
 from cmfast.kernels.cpu._core import pool, row_blocks
 
@@ -101,15 +102,16 @@ def _choose_power(largest, far):
 
 
 def compute_scatter(X, found, dtype):
-    """Return the scatter matrix, the sum of ``outer(x - mean, x - mean)``, in float64.
+    """Return the upper triangle of the scatter matrix, the sum of ``outer(x - mean, x - mean)``, in float64.
 
     Points are scaled by ``2**power``. Products and their sums over a block are of type `dtype`; in float32 the error of
     entry (i, j) is about 1e-7 of ``sqrt(s_ii s_jj)``, like one rounding to float32.
     """
     n = X.shape[1]
-    out, part = np.zeros((n, n)), np.empty((n, n), dtype)
+    out = np.zeros((n, n), order="F")
     working = np.float32 if X.dtype == dtype == np.float32 else np.float64
     near = found.mean.astype(working)
+    part = np.zeros((n, n), np.float32, order="F")
     size = max((stop - start for start, stop in found.bounds), default=0)
     buffer = np.empty((size, n), working)  # reused: fresh memory takes as long as the products
     for (start, stop), finite in zip(found.bounds, found.finite, strict=True):
@@ -118,8 +120,13 @@ def compute_scatter(X, found, dtype):
             continue
         if found.power:
             block = np.ldexp(block.astype(working), found.power)
-        block = np.subtract(block, near, out=buffer[: len(block)]).astype(dtype, copy=False)
-        out += np.matmul(block.T, block, out=part)  # NumPy calls syrk of its own BLAS, often faster than SciPy's
+        block = np.subtract(block, near, out=buffer[: len(block)])
+        if dtype == np.float64:
+            out = scipy.linalg.blas.dsyrk(1.0, block.T, beta=1.0, c=out, overwrite_c=1)
+        else:
+            block = block.astype(np.float32, copy=False)
+            part = scipy.linalg.blas.ssyrk(1.0, block.T, beta=0.0, c=part, overwrite_c=1)
+            out += part
     shift = found.mean - near  # rounding error of the mean
     out -= found.number * np.outer(shift, shift)
     return out

@@ -78,7 +78,7 @@ def column_products(X, *, low, high):
     """
     m = X.shape[1]
     steps, size = make_steps(np.array(low), np.array(high)), 1 + 2 * m
-    out, part = np.zeros((2, size, size), np.int64), np.empty((size, size))
+    out, part = np.zeros((2, size, size), np.int64), np.zeros((size, size), order="F")
     buffer = np.ones((DIGIT_ROWS, size))
     for start in range(0, len(X), DIGIT_ROWS):
         pool.checkpoint()
@@ -87,9 +87,13 @@ def column_products(X, *, low, high):
         lines = buffer[: len(block)]
         lines[:, 1 : 1 + m], lines[:, 1 + m :] = split_digits(block, steps)
         if len(block):
-            sums = np.matmul(lines.T, lines, out=part).astype(np.int64)
+            part = scipy.linalg.blas.dsyrk(1.0, lines.T, beta=0.0, c=part, overwrite_c=1)
+            sums = part.astype(np.int64)
             out[0] += sums >> 32
             out[1] += sums & 0xFFFFFFFF
+    lower = np.tri(size, k=-1, dtype=np.bool_)
+    for words in out:  # only the upper triangle is filled so far
+        words[lower] = words.T[lower]
     carry_words(out)
     return out
 
@@ -136,7 +140,7 @@ def pca(X, *, n_components, precision="float64"):
 
 
 def _find_principal_axes(scatter, n_components):
-    """Return the first principal axes and their variance shares, from the scatter matrix."""
+    """Return the first principal axes and their variance shares, from the upper triangle of the scatter matrix."""
     values, vectors = scipy.linalg.eigh(scatter, lower=False)
     values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
     components = vectors[:, :n_components].T.copy()
