@@ -31,6 +31,9 @@ CALLS = {
     ),
     "geometric_confusion_matrix, 2 axes": "cmfast.geometric_confusion_matrix(X[:, :2], y, p)",
     "geometric_confusion_matrix, 30 axes": "cmfast.geometric_confusion_matrix(X, y, p)",
+    "sparse_histogram, 200,000 points": (
+        "cmfast.sparse_histogram(np.tile(X[:, :10], (400, 1)), grid=cmfast.Grid(np.zeros(10), np.ones(10)))"
+    ),
     "confusion_matrix, many labels": "cmfast.confusion_matrix(*rng.integers(0, 5000, (2, 20_000)))",
     "support": "cmfast.support(np.triu(M))",
     "uncertainty.resample": "cmfast.uncertainty.resample(M, n_resamples=10, rng=0)",
