@@ -45,7 +45,7 @@ SAFE_WIDTH = 1.79  # norm of a full Newton step that provably decreases the dual
 PATIENT_SWEEPS = 40  # predicted remaining sweeps above which Newton's method is faster
 PATIENT_MOMENTUM_SWEEPS = 120  # the same for sweeps with momentum over one large matrix
 SWEPT_COLUMNS = 40  # columns from which small matrices are swept with momentum before Newton's method
-IMPATIENT_MOMENTUM_SWEEPS = 24  # the same for these, whose Newton steps take eight matrices at a time
+IMPATIENT_MOMENTUM_SWEEPS = 24  # predicted sweeps with momentum above which Newton's method is faster for these
 # Sum over rows of the cells off the diagonal, after one sweep, below which Newton's method is faster for these.
 LEAST_OFF_DIAGONAL = 6.0
 RATE_PASSES = 4  # passes over which the rate of sweeps is estimated; two of them before there is momentum

@@ -84,7 +84,7 @@ def _gather_runs(keys, order, weights, out_weights, starts):
 
 
 def _count_parts(n, most):
-    """Return into how many parts of at most about `most` points n points are cut, so that many threads end together."""
+    """Return the number of parts of n points, of about `most` points or fewer, so that many threads end together."""
     parts = -(-n // most)
     if parts <= 2 * pool.MAX_PIECES:
         return max(parts, min(pool.MAX_PIECES, n // LEAST_ROWS))

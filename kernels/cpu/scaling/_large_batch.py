@@ -95,7 +95,7 @@ def _scale_range(cells, ones, copies, goal, limits, results, hard, first):
     count = 0
     for b in range(first, first + len(hard)):
         hard[count] = b
-        count += 1  # until the end of its round
+        count += 1  # taken back once the matrix is scaled
         M = cells[b * m_step].reshape(C, C)
         low, high, zero, bad = measure_cell_range(M)
         if amount > 0.0:
