@@ -5,7 +5,6 @@ attributes, titles and SVG cannot hold elements and keep the characters. Only th
 """
 
 import re
-from html import escape
 
 ISOLATE, POP = "\u2068", "\u2069"  # first-strong isolate, and the end of the last isolate
 _STARTS = "\u2066\u2067\u2068"
@@ -63,7 +62,7 @@ def escape_prose(text: str) -> str:
     """Escape a text as HTML; each isolated name becomes a ``<bdi>``, nested isolates stay characters."""
     text = balance_controls(text)
     if ISOLATE not in text:
-        return escape(text)
+        return _escape(text)
     out: list[str] = []
     starts: list[str] = []  # the open isolates
     for piece in _ISOLATES.split(text):
@@ -74,7 +73,7 @@ def escape_prose(text: str) -> str:
             out.append("</bdi>" if starts == [ISOLATE] else piece)
             starts.pop()
         else:
-            out.append(escape(piece))
+            out.append(_escape(piece))
     return "".join(out)
 
 
@@ -85,4 +84,11 @@ def escape_name(name: object) -> str:
 
 def escape_attribute(text: str) -> str:
     """Escape a text for attribute values, titles and SVG, which hold no elements; isolate characters stay."""
+    return _escape(text)
+
+
+def _escape(text: str) -> str:
+    """Escape the characters that HTML interprets."""
+    from html import escape
+
     return escape(text)

@@ -1,6 +1,5 @@
 """Shared matplotlib parts of figures: axes, forest plots of intervals, and painting of matrix cells."""
 
-import base64
 import io
 import math
 from collections.abc import Sequence
@@ -51,10 +50,12 @@ def is_open(figure: Any) -> bool:
 
 def encode_figure(figure: Any) -> str:
     """Return a figure as a PNG in base64, and close it."""
+    from base64 import b64encode
+
     stream = io.BytesIO()
     figure.savefig(stream, format="png", dpi=80)
     load_pyplot().close(figure)
-    return base64.b64encode(stream.getvalue()).decode()
+    return b64encode(stream.getvalue()).decode()
 
 
 def make_axes_row(n: int, side: float = 3.3, height: float | None = None) -> tuple[Any, list[Any]]:

@@ -3,9 +3,7 @@
 A worker with another version may count, draw or merge differently, and the merged result would be silently wrong.
 """
 
-import hashlib
 import os
-import socket
 from functools import cache
 from pathlib import Path
 
@@ -18,8 +16,10 @@ SOURCES = (".py", ".cu", ".cuh")
 @cache
 def version_and_digest() -> str:
     """Return the version and a shortened SHA-256 of all sources; from a zip archive, the version alone."""
+    from hashlib import sha256
+
     root = Path(__file__).parents[1]
-    found = hashlib.sha256()
+    found = sha256()
     names = []
     for folder, _, files in os.walk(root, followlinks=True):  # in a checkout cmfast/kernels is a link
         names += [Path(folder, file) for file in files if file.endswith(SOURCES)]
@@ -35,6 +35,8 @@ def explain_mismatch(made_by: str) -> str:
     here = version_and_digest()
     if here == made_by:
         return ""
+    import socket
+
     where = f"process {os.getpid()} on {socket.gethostname()}"
     return f"{where} has cmfast {here}, but the task was made by cmfast {made_by}; install one version on all machines"
 

@@ -16,6 +16,7 @@ from cmfast._core import caller, failures, settings
 from cmfast._core.adapters import _columns, _text_codes, adapter
 from cmfast._core.annotations import FailurePolicy, Progress
 from cmfast._core.dispatch import shape_of
+from cmfast.kernels.loading import load
 
 LARGEST_INT64 = 2**63 - 1  # largest count of a kernel, and largest array size
 EXACT_FLOAT64 = 2**53  # every integer up to here is a float64
@@ -431,6 +432,7 @@ def _index(k: Any) -> Any:
 
 def generator(rng: Any) -> "np.random.Generator":
     """Validate the option ``rng=``; return it if it is a NumPy Generator, else a new one with that seed."""
+    load("numpy.random")  # NumPy's lazy import could run while another thread forks
     if isinstance(rng, np.random.Generator):
         return rng
     try:

@@ -4,13 +4,15 @@ import errno
 import os
 import re
 import sys
-import zipfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from math import prod
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from zipfile import ZipFile, ZipInfo
 
 Parts = Mapping[str, tuple[tuple[str, ...], int]]  # name -> accepted dtypes, number of dimensions
 
@@ -41,9 +43,11 @@ def read_npz(
 
     Raises DamagedError for a file that `numpy.savez` would not write.
     """
+    from zipfile import ZipFile
+
     most = file.seek(0, os.SEEK_END)
     with _catch_zip_errors():
-        archive = zipfile.ZipFile(file)
+        archive = ZipFile(file)
     with archive:
         entries = archive.infolist()
         names = [entry.filename.removesuffix(".npy") for entry in entries]
@@ -59,8 +63,10 @@ def read_npz(
 
 def list_names(file: BinaryIO) -> list[str]:
     """Return the names of the arrays of an npz archive, unchecked."""
+    from zipfile import ZipFile
+
     file.seek(0)
-    with _catch_zip_errors(), zipfile.ZipFile(file) as archive:
+    with _catch_zip_errors(), ZipFile(file) as archive:
         return [name.removesuffix(".npy") for name in archive.namelist()]
 
 
@@ -79,13 +85,13 @@ def _catch_zip_errors() -> Iterator[None]:
         raise DamagedError(str(error) or type(error).__name__) from None
 
 
-def _read_array(
-    archive: zipfile.ZipFile, entry: zipfile.ZipInfo, most: int, types: tuple[str, ...], ndim: int
-) -> np.ndarray:
+def _read_array(archive: "ZipFile", entry: "ZipInfo", most: int, types: tuple[str, ...], ndim: int) -> np.ndarray:
     """Read one array of an archive of `most` bytes, after validating its header."""
+    from zipfile import ZIP_STORED
+
     what = f"its {entry.filename}"
     demand(
-        entry.compress_type == zipfile.ZIP_STORED, f"{what} is compressed"
+        entry.compress_type == ZIP_STORED, f"{what} is compressed"
     )  # a small compressed file could claim any amount of memory
     demand(entry.file_size == entry.compress_size <= most, f"{what} is larger than the file")
     with _catch_zip_errors(), archive.open(entry) as stream:

@@ -5,7 +5,6 @@ import json
 import math
 import os
 import re
-import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -107,9 +106,11 @@ class _NewFile(NamedTuple):
     def commit(self) -> None:
         """Replace the output by the new file; without `force` raise FileError if it exists."""
         if self.target.exists():
+            from shutil import copymode
+
             if not self.force:
                 self._refuse()
-            shutil.copymode(self.target, self.part)
+            copymode(self.target, self.part)
         if not partial_files.LOCKS:
             self.file.close()  # Windows cannot rename an open file
         if not self.force:  # linking never replaces a file, not even one created between two system calls
@@ -186,7 +187,9 @@ class Outputs:
         try:
             os.link(target, kept)
         except OSError:  # a file system without links
-            shutil.copy2(target, kept)
+            from shutil import copy2
+
+            copy2(target, kept)
         return kept
 
 

@@ -4,7 +4,6 @@ A killed process cannot clean up, but its lock ends with it.
 """
 
 import os
-import secrets
 import zlib
 from contextlib import suppress
 from pathlib import Path
@@ -33,7 +32,7 @@ def create_part(target: Path) -> tuple[Path, BinaryIO]:
 
 def make_fresh_name(target: Path) -> Path:
     """Return an unused path next to `target`."""
-    return target.with_name(f"{_stem(target)}{secrets.token_hex(4)}{SUFFIX}")
+    return target.with_name(f"{_stem(target)}{os.urandom(4).hex()}{SUFFIX}")
 
 
 def is_part(path: str | bytes, target: Path) -> bool:

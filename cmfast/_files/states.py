@@ -5,11 +5,9 @@ parts of the class. A part of bytes (``|u1``) is JSON in UTF-8. In JSON a state 
 and nested lists, with "NaN", "Infinity" and "-Infinity" as strings, and ``digest`` is the SHA-256 of the rest.
 """
 
-import hashlib
 import io
 import json
 import math
-import zipfile
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from os import PathLike
@@ -231,10 +229,12 @@ def load_any(path: File, *classes: type[State]) -> Any:
 
 def read_state(file: BinaryIO, *classes: type[State]) -> Any:
     """Read a state of any of `classes` from an open file, JSON or npz."""
+    from zipfile import is_zipfile
+
     if file.read(1) == b"{":
         file.seek(0)
         return _parse_json_dict(_parse_json(file.read()), classes)
-    demand(zipfile.is_zipfile(file), "it is neither a JSON object nor npz")
+    demand(is_zipfile(file), "it is neither a JSON object nor npz")
     names = archive.list_names(file)
     if "class" not in names and len(set(names)) == len(names):
         raise DamagedError(f"it has no class{_explain_missing_class(names)}")  # noqa: EM102
@@ -335,8 +335,10 @@ def _refuse_constant(text: str) -> None:
 
 def compute_digest(facts: dict[str, Any]) -> str:
     """Return the SHA-256 of a JSON-like dict in canonical form."""
+    from hashlib import sha256
+
     text = json.dumps(facts, sort_keys=True, separators=(",", ":"), allow_nan=False)
-    return f"sha256:{hashlib.sha256(text.encode()).hexdigest()}"
+    return f"sha256:{sha256(text.encode()).hexdigest()}"
 
 
 def _parse_json_dict(facts: Any, classes: tuple[type[State], ...]) -> Any:

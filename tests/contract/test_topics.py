@@ -41,6 +41,8 @@ FOR_TYPES_ALONE = {  # imports at run time when they are first asked for
         "cmfast.contingency",
         "cmfast.detection",
         "cmfast.display",
+        "cmfast.geometry",
+        "cmfast.margins",
         "cmfast.results",
         "cmfast.uncertainty",
     },

@@ -60,7 +60,7 @@ def test_each_place_of_a_name_that_is_not_isolated_is_found():
         (_page, "isolate", str),
         (_sentences, "isolate", str),
         (markup, "balance_controls", str),
-        (markup, "escape", lambda text: text.replace("&", "&amp;")),
+        (markup, "_escape", lambda text: text.replace("&", "&amp;")),
         (markup, "_PARAGRAPHS", re.compile("$^")),
     ],
 )

@@ -6,7 +6,8 @@ from itertools import combinations, product
 from typing import Any
 
 import numpy as np
-import numpy.ma  # imported here, because NumPy's lazy import could run while another thread forks
+import numpy.ma  # both imported here, because NumPy's lazy import could run while another thread forks
+import numpy.random
 
 from cmfast._core.adapters import Adapter, _class_order, _columns, _text_codes, read_only
 from cmfast._core.kernel_lookup import get_kernel
