@@ -52,11 +52,17 @@ def jobs(*, small: bool = False) -> Iterator[Job]:
 
 
 def full_jobs(*, small: bool = False) -> Iterator[Job]:
-    """Yield every other size and difficulty, and factors alone."""
+    """Yield every other size and difficulty, many classes with tiny cells and zeros, and factors alone."""
     for C, many in SIZES.items():
         for accuracy in (0.9, 0.99):
             if not small or C == 3:
                 yield _job("bi", 3 if small else many, C, accuracy, 1e-3, most=50 if small else LIMIT, small=small)
+    for C in (48, 100, 1000):  # cells that are tiny or zero, where sweeps are fast
+        for eps in (1e-9, 0.0):
+            if not small:
+                yield _job("bi", SIZES.get(C, 600), C, 0.6, eps, most=LIMIT, small=False)
+            elif C == 48:
+                yield _job("bi", 3, C, 0.6, eps, most=50, small=True)
     for accuracy in SHARES:
         yield _job("ras", 300 if small else 100_000, 10, accuracy, 1e-3, most=0, small=small)
 

@@ -43,7 +43,7 @@ NORMAL = 2.0**-1022  # weights below it have lost digits, and their reciprocals 
 SAFE_WIDTH = 1.79  # norm of a full Newton step that provably decreases the dual: e**w - 1 - w <= w * w
 
 PATIENT_SWEEPS = 40  # predicted remaining sweeps above which Newton's method is faster
-PATIENT_MOMENTUM_SWEEPS = 120  # the same for sweeps with momentum over one large matrix
+PATIENT_MOMENTUM_SWEEPS = 90  # the same for sweeps with momentum over one large matrix
 SWEPT_COLUMNS = 40  # columns from which small matrices are swept with momentum before Newton's method
 IMPATIENT_MOMENTUM_SWEEPS = 24  # predicted sweeps with momentum above which Newton's method is faster for these
 # Sum over rows of the cells off the diagonal, after one sweep, below which Newton's method is faster for these.
@@ -56,6 +56,7 @@ MOST_MOMENTUM_WIDTH = 200.0  # largest norm of a Newton step that is tried at fu
 MOST_ELIMINATED_COLUMNS = 128  # columns up to which elimination costs less than conjugate gradients, or not much more
 LEAST_GRADIENT_RESIDUAL = 1e-15  # relative residual of conjugate gradients for gradients, at least
 RESCUE = 1024  # columns up to which elimination takes over where conjugate gradients are slow
+MOST_PATH_PASSES = 8  # passes that look for wide paths between rows and columns
 SWEEP_ROUNDING = 1e-15  # difference by rounding between the residual of a sweep and the one measured again
 RESIDUAL_NOISE = 4e-15  # residual that rounding leaves
 

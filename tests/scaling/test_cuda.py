@@ -443,6 +443,17 @@ def test_rectangles_do_what_the_cpu_does(shape, solver):
     assert_agree(on_cpu, on_cuda, 1e-9)
 
 
+@pytest.mark.parametrize("C", [70, 129, 300])
+@pytest.mark.parametrize("eps", [0.0, 1e-9, 1e-12])
+def test_zeros_and_tiny_cells_of_many_classes_are_swept(C, eps):
+    rng = np.random.default_rng(C)
+    M = rng.poisson(60 * (np.eye(C) * 0.6 + rng.gamma(0.5, size=(C, C)) / C)) + np.eye(C) + eps
+    on_cpu, on_cuda = both(M)
+    assert on_cpu.status == on_cuda.status.get() == 0
+    assert on_cuda.n_iter.get() == on_cpu.n_iter < 40  # Newton's method would take more
+    assert_agree(on_cpu, on_cuda, 1e-11)
+
+
 @pytest.mark.parametrize("C", [30, 70])
 def test_plain_sweeps_are_those_of_the_input(C):
     rng = np.random.default_rng(C)

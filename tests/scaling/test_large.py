@@ -119,7 +119,7 @@ def test_residuals_that_grow_for_a_while_do_not_end_the_sweeps(monkeypatch, C, a
     newton, run_newton = [], _large._run_newton
     monkeypatch.setattr(_large, "_run_newton", lambda *args: newton.append(1) or run_newton(*args))
     assert (cmfast.ipf(M).status == Status.CONVERGED).all()
-    assert len(newton) <= 2
+    assert len(newton) <= 3
 
 
 @pytest.mark.parametrize("solver", ["auto", "sinkhorn"])

@@ -1,7 +1,8 @@
 """Scaling of large matrices, one at a time with rows shared between threads: momentum sweeps, then Newton's method.
 
 The Newton system is solved by elimination up to a few hundred columns and by conjugate gradients beyond. Errors of
-small cells that the residual does not show are bounded by the smallest scaled cell, or resolved by elimination.
+small cells that the residual does not show are bounded by the smallest scaled cell or by wide paths between rows and
+columns, or resolved by elimination.
 """
 
 import math
@@ -224,7 +225,7 @@ def _run_momentum_sweeps(p, problem, start):
     goal = Goal(problem.total, target, still, p.max_iter, float(PATIENT_MOMENTUM_SWEEPS))
     pace = problem.run_momentum_sweeps(x, y, step, START, goal)
     if pace.state == CONVERGED:
-        hidden = problem.bound_hidden_residual(x, y, p.last_width)
+        hidden = problem.bound_hidden_residual(x, y, p.last_width, pace.residual)
         if hidden < SWEEP_ROUNDING:
             return x, y, pace.k, None
         if pace.residual > hidden:
@@ -272,7 +273,7 @@ def _run_newton(p, problem, x, y, n_iter, order, warm):
         stalled = has_stalled(rho, rho_before)
         if has_ended(residual, worst, rho, stalled, target, still, p.last_width):
             if hidden is None:
-                hidden = problem.bound_hidden_residual(x, y, p.last_width)
+                hidden = problem.bound_hidden_residual(x, y, p.last_width, residual)
             worn = stalled or residual <= RESIDUAL_NOISE  # conjugate gradients have reached rounding
             if dense or residual <= hidden >= SWEEP_ROUNDING or (worn and C > RESCUE):
                 status = OK if rho <= p.last_width or p.bi else UNDETERMINED

@@ -9,12 +9,16 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.scaling._large_passes import (
     ScaledMatrix,
     Sums,
+    bound_by_paths,
     bound_hidden_residual,
     compute_residual,
+    extend_paths,
     find_smallest_cell,
+    join_paths,
     measure_cell_range,
     measure_sums,
     normalize_factors,
+    start_paths,
 )
 from cmfast.kernels.cpu.scaling._large_row_blocks import (
     PASS_CELLS_PER_CHECK,
@@ -27,6 +31,7 @@ from cmfast.kernels.shared.scaling import (
     ENOUGH_ITERATIONS,
     IMPATIENT_MOMENTUM_SWEEPS,
     LEAST_OFF_DIAGONAL,
+    MOST_PATH_PASSES,
     MOST_SCALE_RATIO,
     PATIENT_MOMENTUM_SWEEPS,
     RESULTS_OF_PROBLEM,
@@ -37,7 +42,7 @@ from cmfast.kernels.shared.scaling import (
 )
 from cmfast.kernels.status import OK
 
-LEAST_BATCH_CELLS = 1 << 20  # cells of a batch from which on compiling the loop pays
+LEAST_BATCH_CELLS = 1 << 16  # cells of a batch from which on compiling the loop, three seconds, pays
 LEAST_UNINTERRUPTED_SWEEPS, MAX_UNINTERRUPTED_SWEEPS = 64, 256  # sweeps of a matrix without a check for interrupts
 
 
@@ -99,12 +104,12 @@ def _scale_range(cells, ones, copies, goal, limits, results, hard, first):
         M = cells[b * m_step].reshape(C, C)
         low, high, zero, bad = measure_cell_range(M)
         if amount > 0.0:
-            low, high, zero = amount if zero else low + amount, high + amount, False
+            low, high = amount if zero else low + amount, high + amount
             for i in range(C):
                 for j in range(C):
                     smoothed[i, j] = M[i, j] + amount
             M = frozen
-        if bad or zero or low < 1.0 / WIDE or high > min(WIDE, MOST_SCALE_RATIO * low):
+        if bad or low < 1.0 / WIDE or high > min(WIDE, MOST_SCALE_RATIO * low):
             continue
         matrix = ScaledMatrix(M, ones, ones)
         for i in range(padded.shape[0]):
@@ -113,7 +118,7 @@ def _scale_range(cells, ones, copies, goal, limits, results, hard, first):
         for j in range(C):
             x[j], y[j], step[j] = 0.0, 1.0, 0.0
         swept_matrix = ScaledMatrix(swept if padded.shape[0] > 0 else M, ones, ones)
-        passes = _run_sweeps(M, swept_matrix, x, y, step, swept_sums, goals)
+        passes = _run_sweeps(matrix, swept_matrix, x, y, step, (sums, swept_sums), goals)
         if passes == 0 or not normalize_factors(x, y[:C], none, none, out_row[b], out_col[b]):
             continue
         if out.shape[0] > 0:
@@ -129,12 +134,13 @@ def _scale_range(cells, ones, copies, goal, limits, results, hard, first):
 
 
 @jit(inner=True)
-def _run_sweeps(M, swept, x, y, step, sums, goals):
+def _run_sweeps(matrix, swept, x, y, step, sums, goals):
     """Run momentum sweeps over `swept`, a copy of the matrix, until small cells are accurate too.
 
-    Return the number of passes, 0 where sweeps are not enough.
+    Return the number of passes, 0 where sweeps are not enough. `sums` are those of the matrix and of the copy.
     """
     goal, last_width, most, least = goals
+    M, (whole, sums) = matrix.cells, sums
     pace = START
     if least > 0.0:
         pace = run_momentum_sweeps(swept, x, y, step, sums, pace, goal, 1)
@@ -148,9 +154,24 @@ def _run_sweeps(M, swept, x, y, step, sums, goals):
     if pace.state != CONVERGED:
         return 0
     least = bound_hidden_residual(find_smallest_cell(M, x, y), min(M.shape), last_width, goal.total)
+    if pace.residual > least:
+        least = max(least, _bound_by_paths(matrix, x, y, whole, last_width, pace.residual))
     if least < SWEEP_ROUNDING:
         return 0
     if pace.residual > least:
         closer = Goal(goal.total, min(goal.target, least), goal.still, goal.max_iter, goal.patience)
         pace = run_momentum_sweeps(swept, x, y, step, sums, pace, closer, most)
     return pace.k if pace.state == CONVERGED else 0
+
+
+@jit(inner=True)
+def _bound_by_paths(matrix, x, y, sums, last_width, residual):
+    """Return a residual from which on small cells are accurate, from the widest paths between rows and columns."""
+    widths, bound = start_paths(*matrix.cells.shape), 0.0
+    for k in range(1, MOST_PATH_PASSES + 1):
+        extend_paths(matrix, x, y, widths, sums, 0, sums.missed.shape[0])
+        found = bound_by_paths(join_paths(widths, sums), k, last_width, matrix.cells.shape[0])
+        if found >= residual or 0.0 < found <= bound:
+            return max(found, bound)
+        bound = found
+    return bound

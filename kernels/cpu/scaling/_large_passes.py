@@ -13,8 +13,11 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import (
     WIDTH,
     fma,
+    largest,
     load_elements,
     load_row,
+    maximum,
+    minimum,
     splat,
     store_elements,
     store_row,
@@ -179,6 +182,70 @@ def bound_hidden_residual(smallest, size, last_width, mass):
     """
     low, zero = smallest
     return last_width * low * (1 if zero else max(1, size - 1)) / mass
+
+
+@jit()
+def start_paths(R, C):
+    """Return the widths of paths from the first column to R rows and C columns before any is extended."""
+    widths = np.zeros(R), np.zeros(C)
+    widths[1][0] = np.inf
+    return widths
+
+
+@jit()
+def extend_paths(matrix, x, y, widths, sums, start, stop):
+    """Extend the widest path from the first column to each node by a row and a column, where that makes it wider.
+
+    Rows and columns are the nodes of a graph whose edges are the positive cells, and a path is as wide as its smallest
+    scaled cell. `widths` has those of paths to rows and to columns; the sums get new ones to columns, by block.
+    """
+    M, cols, rows = matrix.cells, sums.cols, sums.rows
+    to_rows, to_cols = widths
+    R, C = M.shape
+    whole = C // WIDTH * WIDTH
+    for block in range(start, stop):
+        for j in range(C):
+            cols[block, j] = to_cols[j]
+        for i in range(block * rows, min(R, (block + 1) * rows)):
+            wide = splat(to_rows[i])
+            for j in range(0, whole, WIDTH):
+                cells = x[i] * load_row(M, i, j) * load_elements(y, j)
+                wide = maximum(wide, minimum(cells, load_elements(to_cols, j)))
+            widest = largest(wide)
+            for j in range(whole, C):
+                widest = max(widest, min(x[i] * M[i, j] * y[j], to_cols[j]))
+            to_rows[i] = widest
+            wide = splat(widest)
+            for j in range(0, whole, WIDTH):
+                cells = x[i] * load_row(M, i, j) * load_elements(y, j)
+                store_row(cols, block, j, maximum(load_row(cols, block, j), minimum(cells, wide)))
+            for j in range(whole, C):
+                cols[block, j] = max(cols[block, j], min(x[i] * M[i, j] * y[j], widest))
+
+
+@jit()
+def join_paths(widths, sums):
+    """Take the widest paths to columns of all blocks, in place; return the width of the narrowest to any node."""
+    to_rows, to_cols = widths
+    narrowest = np.inf
+    for i in range(to_rows.shape[0]):
+        narrowest = min(narrowest, to_rows[i])
+    for j in range(to_cols.shape[0]):
+        for block in range(sums.cols.shape[0]):
+            to_cols[j] = max(to_cols[j], sums.cols[block, j])
+        narrowest = min(narrowest, to_cols[j])
+    return narrowest
+
+
+@jit()
+def bound_by_paths(narrowest, passes, last_width, mass):
+    """Return the residual below which no cell errs by more than `last_width`, relative, from the widths of paths.
+
+    To first order the logarithms of the factors err as the potentials of an electrical network whose conductances are
+    the scaled cells and whose currents are the errors of the sums. A current of one raises no potential by more than
+    the resistance of a path: at most four cells for each pass, each at least `narrowest`.
+    """
+    return last_width * narrowest / (2.0 * passes * mass)
 
 
 @jit()

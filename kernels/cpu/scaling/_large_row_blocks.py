@@ -9,6 +9,7 @@ from cmfast.kernels.cpu._core.vector import WIDTH, new_lines
 from cmfast.kernels.cpu.scaling import _large_passes, _large_sinkhorn
 from cmfast.kernels.cpu.scaling._large_passes import ScaledMatrix, Sums
 from cmfast.kernels.cpu.scaling._large_sinkhorn import RUNNING, SWEPT_ROWS
+from cmfast.kernels.shared.scaling import MOST_PATH_PASSES
 
 BLOCK_CELLS = 1 << 17  # least number of cells of a block of rows
 MAX_BLOCKS = 64
@@ -54,8 +55,11 @@ class MatrixRows:
         C = len(self.matrix.v)
         return self.column_sums(_large_passes.measure_sums, x, np.ones(C), self.sums, np.empty((0, C)))
 
-    def bound_hidden_residual(self, x, y, last_width):
-        """Return the residual below which no flow between sets of rows and columns errs by more than `last_width`."""
+    def bound_hidden_residual(self, x, y, last_width, residual):
+        """Return a residual below which no flow between sets of rows and columns errs by more than `last_width`.
+
+        A better bound is looked for only where the first one is below `residual`.
+        """
         M = self.matrix.cells
 
         def find(start, stop):
@@ -63,7 +67,23 @@ class MatrixRows:
             return _large_passes.find_smallest_cell(M[start:stop], x[start:stop], y)
 
         low, zero = zip(*_measure_rows(find, M, self.num_threads), strict=True)
-        return _large_passes.bound_hidden_residual((min(low), any(zero)), min(M.shape), last_width, self.total)
+        bound = _large_passes.bound_hidden_residual((min(low), any(zero)), min(M.shape), last_width, self.total)
+        return bound if bound >= residual else max(bound, self._bound_by_paths(x, y, last_width, residual))
+
+    def _bound_by_paths(self, x, y, last_width, residual):
+        """Return a residual below which no cell errs by more than `last_width`, from the widest paths between nodes.
+
+        More passes look for wider paths until the bound reaches `residual` or falls.
+        """
+        widths, bound = _large_passes.start_paths(*self.matrix.cells.shape), 0.0
+        for k in range(1, MOST_PATH_PASSES + 1):
+            self.run(_large_passes.extend_paths, x, y, widths, self.sums)
+            narrowest = _large_passes.join_paths(widths, self.sums)
+            found = _large_passes.bound_by_paths(narrowest, k, last_width, self.total)
+            if found >= residual or 0.0 < found <= bound:
+                return max(found, bound)
+            bound = found
+        return bound
 
     @cached_property
     def _sweeps_per_call(self):

@@ -356,21 +356,27 @@ def _balance_pair(t, i):
 @jit(inner=True, inline=True, borrows=True)
 def _sum_unpaired_cells(t, i):
     """Return the sums of row i and column i without their paired cell; the factors updated last are added last."""
-    S, C = t.S, t.C
-    a = splat(0.0)
-    b = splat(0.0)
-    c = splat(0.0)
-    d = splat(0.0)
-    j = i
-    for _ in range((C - 1) // 2):
-        j = j + 1 if j + 1 < C else 0
-        a = fma(load(S, t.M + i * C + j), load(S, t.y + j), a)
-        b = fma(load(S, t.M + j * C + i), load(S, t.x + j), b)
-        j = j + 1 if j + 1 < C else 0
-        c = fma(load(S, t.M + i * C + j), load(S, t.y + j), c)
-        d = fma(load(S, t.M + j * C + i), load(S, t.x + j), d)
-    if C % 2 == 0:
-        j = j + 1 if j + 1 < C else 0
-        a = fma(load(S, t.M + i * C + j), load(S, t.y + j), a)
-        b = fma(load(S, t.M + j * C + i), load(S, t.x + j), b)
+    a, b, c, d = _add_cells(t, i, i + 1, t.C, (splat(0.0), splat(0.0), splat(0.0), splat(0.0)))
+    a, b, c, d = _add_cells(t, i, 0, i, (a, b, c, d))
     return a + c, b + d
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _add_cells(t, i, first, last, sums):
+    """Add the cells of row i and column i with the indices from `first` to before `last` to two sums of each, in turn.
+
+    Return the sums, those to which the next cells are to be added first.
+    """
+    S, C = t.S, t.C
+    a, b, c, d = sums
+    even = first + (last - first) // 2 * 2
+    for j in range(first, even, 2):
+        a = fma(load(S, t.M + i * C + j), load(S, t.y + j), a)
+        b = fma(load(S, t.M + j * C + i), load(S, t.x + j), b)
+        c = fma(load(S, t.M + i * C + j + 1), load(S, t.y + j + 1), c)
+        d = fma(load(S, t.M + (j + 1) * C + i), load(S, t.x + j + 1), d)
+    if even == last:
+        return a, b, c, d
+    a = fma(load(S, t.M + i * C + even), load(S, t.y + even), a)
+    b = fma(load(S, t.M + even * C + i), load(S, t.x + even), b)
+    return c, d, a, b

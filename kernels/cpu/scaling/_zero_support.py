@@ -3,6 +3,7 @@
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu._core.vector import WIDTH, bits, load_elements, some, splat
 from cmfast.kernels.cpu.solver.margin_totals import compare_totals
 from cmfast.kernels.cpu.zeros._bit_sets import PARTS
 from cmfast.kernels.cpu.zeros._classify import classify
@@ -21,26 +22,41 @@ def has_zero(cells):
 
 
 @jit()
-def _prune_unit_targets(cells, drop, out, codes):
-    """Clear the unsupported cells of square matrices with unit targets and at most MOST_WORD_CLASSES classes.
+def _classify_all_unit_targets(cells, drop, codes):
+    """Classify the zeros of square matrices with unit targets and at most MOST_WORD_CLASSES classes.
 
-    Separate from `_prune_any_targets`, so that only general targets wait for the rest to be compiled. Writes the cells
-    to `out` and OK, LIMIT_ONLY or INFEASIBLE to `codes`; returns whether any class is dropped.
+    Separate from `_prune_any_targets`, so that only general targets wait for the rest to be compiled. Writes OK,
+    LIMIT_ONLY or INFEASIBLE to `codes`; returns whether any class is dropped.
     """
     dropped = False
     n = int(np.sqrt(cells.shape[1]))
     reach, places = np.empty((2, n), np.int64), np.empty((4, n), np.int64)
     for b in range(len(codes)):
-        m = b if len(cells) > 1 else 0
-        for k in range(n * n):
-            out[b, k] = cells[m, k]
-        codes[b] = _classify_unit_targets(cells, m, drop, reach[0], reach[1], places, out, b)
-        for i in range(n):
-            dropped = dropped or reach[0, i] == 0
+        codes[b] = OK
+        valid, positive = _find_positive(cells[b if len(cells) > 1 else 0], reach[0])
+        if valid and not positive:  # the solver reports invalid cells
+            codes[b] = _classify_unit_targets(drop, reach[0], reach[1], places)
+            for i in range(n):
+                dropped |= reach[0, i] == 0
+    return drop and dropped
+
+
+@jit()
+def _clear_unit_targets(cells, drop, codes):
+    """Clear the unsupported cells of matrices so classified, in place; infeasible ones become NaN."""
+    n = int(np.sqrt(cells.shape[1]))
+    reach, places = np.empty((2, n), np.int64), np.empty((4, n), np.int64)
+    for b in range(len(codes)):
         if codes[b] == INFEASIBLE:
             for k in range(n * n):
-                out[b, k] = np.nan  # the solver stops immediately
-    return drop and dropped
+                cells[b, k] = np.nan  # the solver stops immediately
+        elif codes[b] == LIMIT_ONLY:
+            _find_positive(cells[b], reach[0])
+            _classify_unit_targets(drop, reach[0], reach[1], places)
+            for i in range(n):
+                for j in range(n):
+                    if not reach[1, places[0, j]] >> i & 1:
+                        cells[b, i * n + j] = 0.0
 
 
 @jit()
@@ -127,31 +143,22 @@ def _needs_zero_check(cells, positive, u, v, rows, cols, drop):
 
 
 @jit(inner=True, borrows=True)
-def _classify_unit_targets(cells, k, drop, reach, leads, places, out, b):
-    """Clear the unsupported cells of square matrix `k` with unit targets; return OK, LIMIT_ONLY or INFEASIBLE.
+def _classify_unit_targets(drop, reach, leads, places):
+    """Classify the zeros of one square matrix with unit targets; return OK, LIMIT_ONLY or INFEASIBLE.
 
-    With rows and columns matched by positive cells, a cell has support if its row is reachable from the row matched
-    with its column.
+    `reach` has the set of the columns of each row's positive cells. With rows and columns matched by positive cells, a
+    cell has support if its row is reachable from the row matched with its column: the set of those rows is written to
+    `leads`, and to line 0 of `places` the row of each column.
     """
     n = len(reach)
-    good, union, diagonal = True, np.int64(0), np.int64(0)
+    rows, cols, diagonal = np.int64(0), np.int64(0), np.int64(0)
     for i in range(n):
-        bits = np.int64(0)
-        for j in range(n):
-            m = cells[k, i * n + j]
-            good &= (m >= 0.0) & (m < np.inf)
-            bits |= np.int64(m > 0.0) << j
-        reach[i] = bits
-        union |= bits
-        diagonal |= bits & (1 << i)
-    present = np.int64(0)
-    for i in range(n):
-        if reach[i] != 0 and union >> i & 1:
-            present |= 1 << i
-        elif not (drop and reach[i] == 0 and not union >> i & 1):
-            good = False
-    if not good:
-        return OK  # the solver reports that
+        rows |= np.int64(reach[i] != 0) << i
+        cols |= reach[i]
+        diagonal |= reach[i] & (1 << i)
+    present = rows & cols
+    if (rows | cols) != present or not (drop or present == (1 << n) - 1):
+        return OK  # the solver reports empty rows and columns
     if diagonal == present:
         if _is_strongly_connected(reach, present):
             return OK
@@ -168,14 +175,56 @@ def _classify_unit_targets(cells, k, drop, reach, leads, places, out, b):
                     leads[i] |= 1 << places[0, j]
         if _is_strongly_connected(leads, present):
             return OK
-    code = OK
     _close_transitively(leads)
     for i in range(n):
         for j in range(n):
-            if out[b, i * n + j] > 0.0 and not leads[places[0, j]] >> i & 1:
-                out[b, i * n + j] = 0.0
-                code = LIMIT_ONLY
-    return code
+            if reach[i] >> j & 1 and not leads[places[0, j]] >> i & 1:
+                return LIMIT_ONLY
+    return OK
+
+
+@jit(inner=True, borrows=True)
+def _find_positive(cells, reach):
+    """Return whether all cells of a matrix are valid, and whether all are positive.
+
+    Unless they are, write the set of the columns of each row's positive cells.
+    """
+    n, size = len(reach), len(cells)
+    whole = np.int64((1 << n) - 1)
+    if size < WIDTH:
+        good, both = True, whole
+        for i in range(n):
+            reach[i] = 0
+            for j in range(n):
+                m = cells[i * n + j]
+                good &= (m >= 0.0) & (m < np.inf)
+                reach[i] |= np.int64(m > 0.0) << j
+            both &= reach[i]
+        return good, both == whole
+    valid = splat(0.0) == 0.0
+    if n < WIDTH:  # all cells in one word
+        word = np.int64(0)
+        for first in range(0, size, WIDTH):
+            k = min(first, size - WIDTH)  # the last vector overlaps the one before
+            m = load_elements(cells, k)
+            valid = valid & (m >= 0.0) & (m < np.inf)
+            word |= bits(m > 0.0) << k
+        positive = word == (1 << size) - 1
+        if not positive:
+            for i in range(n):
+                reach[i] = word >> (i * n) & whole
+        return not some(~valid), positive
+    both = whole
+    for i in range(n):
+        row = np.int64(0)
+        for first in range(0, n, WIDTH):
+            j = min(first, n - WIDTH)
+            m = load_elements(cells, i * n + j)
+            valid = valid & (m >= 0.0) & (m < np.inf)
+            row |= bits(m > 0.0) << j
+        reach[i] = row
+        both &= row
+    return not some(~valid), both == whole
 
 
 @jit(inner=True, borrows=True)
@@ -223,15 +272,11 @@ def _is_strongly_connected(reach, present):
     """Test whether the first class reaches all present classes and is reached by all."""
     n = len(reach)
     first = present & -present
-    there, back, before = first, first, 0
-    while before != there:
-        before = there
+    there, back, before_there, before_back = first, first, np.int64(0), np.int64(0)
+    while before_there != there or before_back != back:
+        before_there, before_back = there, back
         for i in range(n):
             there |= reach[i] * (there >> i & 1)
-    before = 0
-    while before != back:
-        before = back
-        for i in range(n):
             back |= np.int64(reach[i] & back != 0) << i
     return there == present and back == present
 
@@ -246,19 +291,25 @@ def _close_transitively(reach):
 
 
 def prune_unsupported(p):
-    """Return the matrices without unsupported cells, their codes, and whether a class is dropped.
+    """Return the problem without unsupported cells, the codes of its matrices, and whether a class is dropped.
 
-    Infeasible ones are NaN.
+    Infeasible matrices are NaN. The codes are None where all are OK.
     """
-    out, codes, dropped = np.empty((p.n, p.R * p.C)), np.empty(p.n, np.int8), False
+    codes = np.empty(p.n, np.int8)
     if p.bi and p.R == p.C <= MOST_WORD_CLASSES:
-        dropped = _prune_unit_targets(p.cells, p.drop, out, codes)
+        dropped = _classify_all_unit_targets(p.cells, p.drop, codes)
+        if not codes.any():  # OK
+            return p, None, dropped
+        out = np.empty((p.n, p.R * p.C))
+        out[:] = p.cells
+        _clear_unit_targets(out, p.drop, codes)
     else:
+        dropped, out = False, np.empty((p.n, p.R * p.C))
         args = (p.cells, p.row_sums.values, p.col_sums.values, p.drop, p.bi, out, codes, PARTS.addresses)
         while needs := _prune_any_targets(*args):
             PARTS.compile(needs)
     out.flags.writeable = False
-    return out, codes, dropped
+    return p._replace(cells=out, m_step=1), codes, dropped
 
 
 def apply_zero_codes(codes, out_row, out_col, status):

@@ -22,7 +22,8 @@ FLOAT64 = np.dtype(np.float64)
 CONVERTED_CELLS = 1 << 16  # cells converted to float64 at a time
 SWEPT_CELLS = 1 << 18  # the same where sweeps come first, for which Python takes longer
 LARGE_CELLS = 1 << 18  # the same of large matrices; a part costs some 40 us of Python
-LEAST_SWEPT = 8  # large matrices in a piece of those that a compiled loop scales, for the same reason
+SWEPT_PIECE_CELLS = 80_000  # least cells of a piece of large matrices that a compiled loop scales, for the same reason
+TILE_PIECE_SECONDS = 1.6e-4  # least estimated time of a piece of small matrices, which costs 10 to 20 us of Python
 # SIMD vectors of cells between two checks for interrupts: some tens of ms.
 TILE_VECTORS_PER_CHECK = 1 << 25
 UNROLLED_SIZES = range(1, 17)  # numbers of classes for which unrolled kernels pay
@@ -109,9 +110,10 @@ def _scale_one(
     given, cells, problem, tile, size, sweep_range, zeros_matter, out, row, col, numbers = workspace
     given[:] = M
     found = None
-    if not (zeros_matter and has_zero(cells)):
+    swept = sweep_range is not None and not sweep_range(0, 1).size
+    if swept or not (zeros_matter and has_zero(cells)):
         place, needs = 1, 0
-        if sweep_range is None or sweep_range(0, 1).size:
+        if not swept:
             place, needs = scale_square(problem, tile, 0, 1, TILE_VECTORS_PER_CHECK, size, PARTS.addresses)
         if place == 1 and not needs:
             residual, n_iter, status, amount, line_error = numbers
@@ -153,9 +155,13 @@ def _launch(M, lines, *, write, solver="auto", num_threads=None, progress=None, 
     problem = ScalingProblem._make(fields)  # by position: keywords take as long as scaling a matrix
     large = problem.is_large
     seconds = n * R * C * SECONDS_PER_SCALED_CELL[solver]
+    if large:
+        least = -(-SWEPT_PIECE_CELLS // (R * C)) if can_batch_sweeps(problem) else 1
+    else:
+        least = LANES * max(1, int(TILE_PIECE_SECONDS / (LANES * seconds) * n) if seconds else 1)
     pool.run_pieces(
         _make_large_worker(problem, num_threads) if large else _make_tile_worker(problem),
-        pool.free_pieces(n, seconds, tile=LANES if not large else LEAST_SWEPT if can_batch_sweeps(problem) else 1),
+        pool.free_pieces(n, seconds, tile=least),
         seconds=seconds,
         num_threads=num_threads,
         progress=progress,
@@ -216,35 +222,44 @@ def _make_tile_worker(problem):
     judged = newton and not problem.bi  # otherwise no matrix is marked UNDETERMINED
     sweep_whole = prepare_sweeps(problem) if sweeping and direct else None
 
-    def scale(part, given, tile, first, end, size):
-        """Scale a range of a problem in float64, which is also given as split: by sweeps first where these may do."""
-        if sweeping:
-            sweep_range = sweep_whole if part is problem and sweep_whole is not None else prepare_sweeps(part)
-            hard = sweep_range(first, end)
-            if len(hard) < end - first:
-                if len(hard):
-                    few = part.take_matrices(hard)
-                    _run_kernel(kernel, split_problem(few), tile, 0, few.n, size)
-                    part.write_results(hard, few)
-                return
-        _run_kernel(kernel, given, tile, first, end, size)
+    def sweep(first, end):
+        """Scale the matrices from `first` to before `end` by sweeps; return the indices of those that need Newton's."""
+        if sweep_whole is not None:
+            return sweep_whole(first, end)
+        given = problem.part(first, end)
+        part = _convert_to_float64(given)
+        hard = prepare_sweeps(part)(0, part.n)
+        if part.out is not given.out:
+            with np.errstate(all="ignore"):  # matrices that were not scaled have no values yet
+                given.out[:] = part.out
+        return first + hard
+
+    def scale_prepared(part, tile):
+        """Scale a problem by the kernel, converted and without unsupported cells."""
+        with _prepare(part) as (pruned, dropped):
+            given = split_problem(_swap_axes(pruned) if flip else pruned)
+            alone = dropped and part.n <= LANES  # dropped classes need loops: do not compile an unrolled kernel
+            _run_kernel(kernel, given, tile, 0, part.n, None if alone else size)
+            if judged:
+                refine(pruned)
 
     def work(_, start, stop):
         """Scale the matrices from `start` to before `stop` in one tile, in chunks of float64."""
         tile = acquire_tile(R, C, flip=flip, newton=newton)
         for first in range(start, stop, at_once):
             end = min(first + at_once, stop)
-            if direct and not _has_zero(problem, first, end):
-                scale(problem, whole, tile, first, end, size)
+            hard = sweep(first, end) if sweeping else ()
+            if sweeping and len(hard) < end - first:
+                if len(hard):
+                    few = problem.take_matrices(hard)
+                    scale_prepared(few, tile)
+                    problem.write_results(hard, few)
+            elif direct and not _has_zero(problem, first, end):
+                _run_kernel(kernel, whole, tile, first, end, size)
                 if judged and problem.status[first:end].any():
                     refine(problem.part(first, end))
-                continue
-            with _prepare(problem.part(first, end)) as (part, dropped):
-                given = split_problem(_swap_axes(part) if flip else part)
-                alone = dropped and part.n <= LANES  # dropped classes need loops: do not compile an unrolled kernel
-                scale(part, given, tile, 0, end - first, None if alone else size)
-                if judged:
-                    refine(part)
+            else:
+                scale_prepared(problem.part(first, end), tile)
         release_tile(tile, newton=newton)
 
     return work
@@ -267,8 +282,7 @@ def _prepare(part):
     results, codes, dropped = part.out, None, False
     part = _convert_to_float64(part)
     if _has_zero(part, 0, part.n):
-        pruned, codes, dropped = prune_unsupported(part)
-        part = part._replace(cells=pruned, m_step=1)
+        part, codes, dropped = prune_unsupported(part)
     yield part, dropped
     if codes is not None:
         apply_zero_codes(codes, part.out_row, part.out_col, part.status)

@@ -1,6 +1,6 @@
 // Large matrices: sweeps with momentum while they are fast, then Newton's method, by elimination up to about a hundred
 // columns and by conjugate gradients beyond. Errors of small cells that the residual does not show are bounded by the
-// smallest scaled cell, or resolved by elimination.
+// smallest scaled cell or by wide paths between rows and columns, or resolved by elimination.
 
 // Run Sinkhorn sweeps until the residual of a whole sweep is small enough, or no longer decreases below `still`; return
 // a status.
@@ -121,10 +121,47 @@ __device__ __forceinline__ int count_live(const Tile<W>& t, bool rows) {
   return team_sum<W>(number);
 }
 
-// Residual below which no flow between two sets of rows and columns errs by more than `last_width`: every such flow
-// passes at least one positive cell, and without zeros one of nearly every row and column.
+// Residual below which no cell errs by more than `last_width`, relative, as on the CPU: to first order the logarithms
+// of the factors err as the potentials of an electrical network whose conductances are the scaled cells, and a path is
+// as wide as its smallest cell. Each pass extends the widest paths from one column by a row, whose widths are in
+// `last`, and a column, whose widths are in `p`.
 template <int W>
-__device__ __forceinline__ double bound_hidden_residual(const Tile<W>& t, double last_width) {
+__device__ __forceinline__ double bound_by_paths(const Tile<W>& t, double last_width, double residual) {
+  const auto cell = [&](int i, int j) { return t.x(i) * t.M(i, j) * t.y(j); };
+  double first = t.C, bound = 0.0;
+  for (int j = t.rank(); j < t.C; j += W)
+    if (t.v(j) > 0.0) first = fmin(first, j);
+  first = team_min<W>(first);
+  each<W>(t.C, [&](int j) { t.p(j) = j == int(first) ? CM_INF : 0.0; });
+#pragma unroll 1
+  for (int pass = 1; pass <= CM_MOST_PATH_PASSES; ++pass) {
+    double narrowest = CM_INF;
+    sum_rows(
+        t, [&](int i, int j) { return fmin(cell(i, j), t.p(j)); },
+        [&](int i, double width) {
+          t.last(i) = width;
+          if (t.u(i) > 0.0) narrowest = fmin(narrowest, width);
+        },
+        Larger());
+    sum_columns(
+        t, [&](int i, int j) { return fmin(cell(i, j), t.last(i)); },
+        [&](int j, double width) {
+          t.p(j) = fmax(t.p(j), width);
+          if (t.v(j) > 0.0) narrowest = fmin(narrowest, t.p(j));
+        },
+        Larger());
+    const double found = last_width * team_min<W>(narrowest) / (2.0 * pass * t.total);
+    if (found >= residual || (0.0 < found && found <= bound)) return fmax(found, bound);
+    bound = found;
+  }
+  return bound;
+}
+
+// Residual below which no flow between two sets of rows and columns errs by more than `last_width`: every such flow
+// passes at least one positive cell, and without zeros one of nearly every row and column. A better bound is looked for
+// only where this one is below `residual`.
+template <int W>
+__device__ __forceinline__ double bound_hidden_residual(const Tile<W>& t, double last_width, double residual) {
   double low = CM_INF;
   bool zero = false;
   const int lines = max(1, min(count_live(t, true), count_live(t, false)) - 1);
@@ -134,7 +171,8 @@ __device__ __forceinline__ double bound_hidden_residual(const Tile<W>& t, double
     zero |= cell == 0.0 && t.u(i) > 0.0 && t.v(j) > 0.0;
   });
   low = peers_min(t, low);
-  return last_width * low * (peers_any(t, zero) ? 1 : lines) / t.total;
+  const double bound = last_width * low * (peers_any(t, zero) ? 1 : lines) / t.total;
+  return bound >= residual ? bound : fmax(bound, bound_by_paths(t, last_width, residual));
 }
 
 // Write the diagonal of the Laplacian to `scale`: sums over i of p_ij (u_i - p_ij) / u_i. For the largest cell of a
@@ -269,7 +307,7 @@ __device__ __forceinline__ int newton_large(Tile<W>& t, const Goals& goals, doub
     }
     const bool stalled = has_stalled(width, before);
     if (goals.met(residual, do_columns_fit(t, goals), width <= last_width, stalled)) {
-      if (hidden < 0.0) hidden = bound_hidden_residual(t, last_width);
+      if (hidden < 0.0) hidden = bound_hidden_residual(t, last_width, residual);
       const bool worn = stalled || residual <= CM_RESIDUAL_NOISE;  // conjugate gradients have reached rounding
       if (dense || (residual <= hidden && hidden >= CM_SWEEP_ROUNDING) || (worn && t.C > rescue))
         return width <= last_width ? CM_CONVERGED : CM_UNDETERMINED;
@@ -312,7 +350,7 @@ __device__ __forceinline__ int solve_large(Tile<W>& t, const Goals& goals, doubl
   for (int turn = 0; turn < 2; ++turn) {
     newton = run_momentum_sweeps(t, pace, goal, max_iter);
     if (turn == 1 || newton || !(pace.residual <= target)) break;
-    const double hidden = bound_hidden_residual(t, last_width);
+    const double hidden = bound_hidden_residual(t, last_width, pace.residual);
     newton = hidden < CM_SWEEP_ROUNDING;
     if (newton || !(pace.residual > hidden)) break;
     goal = fmin(target, hidden);

@@ -131,17 +131,25 @@ __device__ __forceinline__ void for_each_cell(const Tile<W>& t, int rows, int co
   synchronize_peers(t);
 }
 
+// How `sum_rows` and `sum_columns` join terms: by their sum, or, where none is negative, by the largest.
+struct Add {
+  __device__ __forceinline__ double operator()(double a, double b) const { return a + b; }
+};
+struct Larger {
+  __device__ __forceinline__ double operator()(double a, double b) const { return fmax(a, b); }
+};
+
 // Call `done(i, sum of term(i, j) over j)` for every row: a thread sums a short row, a warp a long one. In a block the
 // sums are stored first, by any block of the group, so that the calls are distributed over the threads.
-template <int W, typename Term, typename Done>
-__device__ __forceinline__ void sum_rows(const Tile<W>& t, Term term, Done done) {
+template <int W, typename Term, typename Done, typename Join = Add>
+__device__ __forceinline__ void sum_rows(const Tile<W>& t, Term term, Done done, Join join = Join()) {
   const int bits = W > 32 && t.C > 32 ? 5 : 0, first = t.rank() & ((1 << bits) - 1);
   double* sums = t.get_exchange();
 #pragma unroll 1
   for (int i = get_first_item(t, W >> bits) + (t.rank() >> bits); i < t.R; i += get_item_stride(t, W >> bits)) {
     double sum = 0.0;
-    for (int j = first; j < t.C; j += 1 << bits) sum += term(i, j);
-    if (bits) sum = team_sum<32>(sum);
+    for (int j = first; j < t.C; j += 1 << bits) sum = join(sum, term(i, j));
+    if (bits) sum = team_reduce<32>(sum, join);
     if constexpr (W == 32)
       done(i, sum);
     else if (first == 0)
@@ -153,8 +161,8 @@ __device__ __forceinline__ void sum_rows(const Tile<W>& t, Term term, Done done)
 
 // Call `done(j, sum of term(i, j) over i)` for every column: neighbouring threads sum neighbouring columns, 32 at a
 // time; in a block also by pieces of rows, so that a group has enough work items.
-template <int W, typename Term, typename Done>
-__device__ __forceinline__ void sum_columns(const Tile<W>& t, Term term, Done done) {
+template <int W, typename Term, typename Done, typename Join = Add>
+__device__ __forceinline__ void sum_columns(const Tile<W>& t, Term term, Done done, Join join = Join()) {
   const int pieces = W > 32 ? (t.R + CM_PIECE_ROWS - 1) / CM_PIECE_ROWS : 1, items = (t.C + 31) / 32 * pieces;
   double* sums = t.get_exchange();
 #pragma unroll 1
@@ -164,13 +172,13 @@ __device__ __forceinline__ void sum_columns(const Tile<W>& t, Term term, Done do
     const int width = min(t.C - first, 32), shares = W / width, share = t.rank() / width, j = t.rank() % width;
     double sum = 0.0;
     if (share < shares)
-      for (int i = begin + share; i < end; i += shares) sum += term(i, first + j);
+      for (int i = begin + share; i < end; i += shares) sum = join(sum, term(i, first + j));
     if (shares > 1) {
       t.part[t.rank()] = sum;
       t.synchronize();
       if (share == 0)
 #pragma unroll 1
-        for (int s = 1; s < shares; ++s) sum += t.part[s * width + j];
+        for (int s = 1; s < shares; ++s) sum = join(sum, t.part[s * width + j]);
     }
     if (share == 0) {
       if constexpr (W == 32)
@@ -178,7 +186,7 @@ __device__ __forceinline__ void sum_columns(const Tile<W>& t, Term term, Done do
       else if (t.peers.size > 1)
         sums[piece * t.C + first + j] = sum;
       else
-        sums[first + j] = piece ? sums[first + j] + sum : sum;
+        sums[first + j] = piece ? join(sums[first + j], sum) : sum;
     }
     t.synchronize();
   }
@@ -187,7 +195,7 @@ __device__ __forceinline__ void sum_columns(const Tile<W>& t, Term term, Done do
     each<W>(t.C, [&](int j) {
       double sum = sums[j];
 #pragma unroll 1
-      for (int piece = 1; piece < pieces && t.peers.size > 1; ++piece) sum += sums[piece * t.C + j];
+      for (int piece = 1; piece < pieces && t.peers.size > 1; ++piece) sum = join(sum, sums[piece * t.C + j]);
       done(j, sum);
     });
 }
