@@ -10,7 +10,7 @@ from cmfast._core import validate
 from cmfast._core.annotations import Undefined
 from cmfast._core.usual_names import OF_SCORES
 from cmfast.kernels.shared.metric_formulas import CHANCE, RATES, Value
-from cmfast.kernels.shared.metrics import AGAIN, ORDERED, PRODUCTS, Mode, Over, Plan, Step, Total
+from cmfast.kernels.shared.metrics import AGAIN, ORDERED, PRODUCTS, TRACED, Mode, Over, Plan, Step, Total
 from cmfast.metrics._catalogue import AVERAGES, FORMS, GROUPS, Form, Metric, find_form, list_group, suggest_names
 
 Codes: TypeAlias = tuple[int, int, int, int, int]
@@ -314,4 +314,5 @@ def _pack_plan(
         ordered=not ORDERED.isdisjoint(totals),
         again=not AGAIN.isdisjoint(overs),
         pooled=Over.MICRO in overs,
+        traced=all(step == Step.TOTAL and code in TRACED for step, code, *_ in steps),
     )

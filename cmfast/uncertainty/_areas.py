@@ -1,6 +1,5 @@
 """Areas under ROC curves: their result with covariances, intervals, and how functions of labels take scores."""
 
-import math
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial, wraps
@@ -25,6 +24,7 @@ from cmfast._core import (
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import AreaMethod, Array, ArrayT, OnFailure
 from cmfast._core.lazy import accept_dask_arrays, are_lazy, dask
+from cmfast._core.powers import compute_exp
 from cmfast._core.usual_options import describe_unknown_option, describe_value
 from cmfast.metrics._thresholds import adopt_scores, explain_bad_row
 from cmfast.uncertainty._caveats import (
@@ -226,7 +226,7 @@ def compute_area_interval(auc: Any, error: Any, method: str, confidence_level: f
 
     def find_ends(auc: Any, error: Any) -> tuple[Any, Any]:
         """Return both ends, symmetric on the scale of log odds; without an error both are the area."""
-        reach = math.e ** (z * error / (auc * (1.0 - auc) + (error == 0.0)))
+        reach = compute_exp(z * error / (auc * (1.0 - auc) + (error == 0.0)))
         return auc / (auc + (1.0 - auc) * reach), auc / (auc + (1.0 - auc) / reach)
 
     low, high = adapter(auc).evaluate(find_ends, auc, error)
@@ -498,7 +498,7 @@ def _compute_newcombe_interval(
     """Return Newcombe's interval of areas, given their standard errors and the sizes of both classes."""
     own, z = adapter(auc), NormalDist().inv_cdf((1.0 + confidence_level) / 2.0)
     area, spread = (np.asarray(own.to_host(x), np.float64) for x in (auc, error))
-    ends = compute_newcombe_ends(area, spread**2, sizes, np.asarray(z))
+    ends = compute_newcombe_ends(area, np.square(spread), sizes, np.asarray(z))
     low, high = (own.send(x, auc) for x in ends)
     if not dispatch.shape_of(low):
         low, high = low[()], high[()]

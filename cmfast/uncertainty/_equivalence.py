@@ -227,7 +227,7 @@ def equivalence(
     largest = _find_largest_influence(
         T, _plan.make_plan((given,), len(T.labels), undefined, find_positive(T, pos_label), argument="T").plan
     )
-    error = np.sqrt(np.maximum(one.standard_error**2, largest * margin) + UNSEEN_UNITS * largest**2)
+    error = np.sqrt(np.maximum(np.square(one.standard_error), largest * margin) + UNSEEN_UNITS * np.square(largest))
     nearest, half = margin - np.abs(one.difference), ndtri(confidence_level) * error
     sure = np.where(nearest > 0.0, 0.0, 1.0)
     p = np.where(error > 0.0, ndtr(-nearest / np.where(error > 0.0, error, 1.0)), sure)

@@ -12,6 +12,7 @@ from cmfast._core.adapters import adapter
 from cmfast._core.annotations import AreaMethod, Array, Ignored, IntervalMethod, Label, OnFailure, Undefined
 from cmfast._core.axis_names import name_axes
 from cmfast._core.lazy import accept_dask_arrays
+from cmfast._core.powers import compute_sqrt
 from cmfast._core.usual_options import explain_options
 from cmfast.metrics import _evaluate, _plan
 from cmfast.metrics._catalogue import GROUPS, find_form
@@ -697,10 +698,10 @@ def _compute_wilson_intervals(
         if options["n"] is not None:
             size = size * (options["n"] / (whole if size.ndim == whole.ndim else total))
         middle, spread = value * size + z * z / 2, value * (1.0 - value) * size
-        reach = z * (spread + z * z / 4) ** 0.5
+        reach = z * compute_sqrt(spread + z * z / 4)
         own = mask_failed(status, len(value.shape) - len(status.shape))
         low, high = (own * (middle + end) / (size + z * z) for end in (-reach, reach))
-        error = own * (spread**0.5 / (size + (size == 0.0)))
+        error = own * (compute_sqrt(spread) / (size + (size == 0.0)))
         return low.clip(0.0, 1.0), high.clip(0.0, 1.0), error, (value != value) & (value == value)  # noqa: PLR0124
 
     own = adapter(M)

@@ -27,7 +27,7 @@ def count_class_sizes(y: np.ndarray, weight: np.ndarray | None = None) -> tuple[
         with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
             own = np.where(mask, weight / weight.max(-1, keepdims=True, initial=0.0), 0.0)
             whole, squares = own.sum(-1), (own * own).sum(-1)
-            sides.append(np.asarray(np.where(squares > 0.0, whole**2 / squares, 0.0)))
+            sides.append(np.asarray(np.where(squares > 0.0, whole * whole / squares, 0.0)))
     return sides[0], sides[1]
 
 
@@ -68,7 +68,7 @@ def compute_newcombe_ends(
             inside, outside = np.broadcast_arrays(area, np.full(np.shape(area), limit))
             for _ in range(N_HALVINGS):
                 middle = 0.5 * (inside + outside)
-                far = (area - middle) ** 2 > factor * compute_variance(middle, *sizes)
+                far = np.square(area - middle) > factor * compute_variance(middle, *sizes)
                 inside, outside = np.where(far, inside, middle), np.where(far, middle, outside)
             ends.append(np.where(np.isnan(area + variance), np.nan, outside))
     return ends[0], ends[1]

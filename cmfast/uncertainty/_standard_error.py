@@ -191,9 +191,9 @@ def standard_error(
     -------
     array, or dict of str to array
         Shape (...), or (..., C) for a metric per class; float64, or float32 for float32. Cells: shape (..., C, C),
-        float64. Library and device of `M`. NaN where the metric is undefined or has no derivative: a recall of 0 in
-        the geometric mean, every recall 1 in tau, tied smallest recalls in `min_recall`, a correlation with one true
-        or one predicted class.
+        float64. Library and device of `M`. NaN where the metric is undefined or has no derivative, for instance with a
+        recall of 0 in the geometric mean, every recall 1 in tau, tied smallest recalls in `min_recall`, one true or one
+        predicted class in a correlation, also where one class against the rest is such a matrix; and for an `n` of 0.
 
     Raises
     ------

@@ -90,6 +90,8 @@ PRODUCTS = ORDERED | {Total.MCC, Total.KAPPA, Total.PEIRCE, Total.SCOTT_PI, Tota
 """Totals that need products of margins."""
 
 
+TRACED = frozenset({Total.ACCURACY, Total.ERROR, Total.JACCARD_MICRO})
+"""Totals that depend on the trace and the sum of all cells alone."""
 AGAIN = frozenset({Over.MIN, Over.GEOMETRIC, Over.TAU, Over.TAU_NORMALIZED})
 """Reductions of recalls that need a second pass."""
 
@@ -132,6 +134,8 @@ class Plan(NamedTuple):
     rates, products, ordered, again, pooled : bool
         Whether a step needs recall or specificity of every class; products of margins; BAND or TOP; a second pass over
         the recalls; the sum of the 2x2 tables.
+    traced : bool
+        Whether all steps need nothing but the trace and the sum of all cells.
     """
 
     steps: Any
@@ -149,6 +153,7 @@ class Plan(NamedTuple):
     ordered: bool
     again: bool
     pooled: bool
+    traced: bool
 
 
 def as_counts_or_floats(M: Any) -> Any:

@@ -80,6 +80,12 @@ def _with_slopes():
     many = np.diag(rng.integers(1, 9, 33))
     many[3, 30], many[32, 0] = 4, 2
     yield Case("many-classes", (many[np.newaxis], ("accuracy", "recall_macro")))
+    rng = np.random.default_rng(36)
+    several = rng.integers(0, 9, (3, 13, 13))  # of 12 and more classes squares are expanded, unless they cancel
+    several[0, range(13), range(13)] += 900
+    several[1, range(13), range(13)] = 0
+    nominal = ("mcc", "f1_macro", "precision_macro", "jaccard_macro", "kappa")
+    yield Case("expanded-squares", (several, nominal))
 
 
 def _paired():

@@ -102,6 +102,20 @@ def test_bad_sums_are_invalid_alone_and_beside_good_ones(rng):
     assert found[1] == metrics.from_sums(d, t, p, "mcc")
 
 
+def test_a_negative_cell_among_few_matrices_is_invalid(rng):
+    M = rng.integers(1, 4, (OTHERS + 1, C, C))
+    M[0, 5, 9] = -1  # every sum is positive
+    with pytest.warns(Warning, match="negative value"):
+        assert np.isnan(metrics.accuracy(M[0]))
+    for names in (["accuracy"], ["f1_macro", "kappa_linear"]):
+        with pytest.warns(Warning, match="negative value"):
+            few = metrics.compute(M[:3], names)
+        with pytest.warns(Warning, match="negative value"):
+            want = metrics.compute(M, names)
+        for name in names:
+            assert_same_bits(few[name], want[name][:3])
+
+
 def test_labels_of_a_hundred_thousand_classes_take_the_memory_of_their_sums():
     many, n = 100_000, 200_000
     y = np.random.default_rng(0).integers(0, many, n)

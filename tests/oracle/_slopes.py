@@ -84,6 +84,24 @@ def _has_slopes(name, cells, undefined, positive):
     return metrics._scalar(base, cells, sums, "strict", None, None) is not None
 
 
+def _round(x):
+    """Round a fraction to 256 significant bits: of longer ones sums take most of the time."""
+    if not isinstance(x, Fraction) or x == 0:
+        return x
+    unit = Fraction(2) ** (256 - x.numerator.bit_length() + x.denominator.bit_length())
+    return round(x * unit) / unit
+
+
+def _move(cells, sums, i, j, step):
+    """Return the matrix and its sums after `step` is added to a cell."""
+    moved, (d, t, p) = [list(row) for row in cells], (list(part) for part in sums)
+    moved[i][j] += step
+    t[i] += step
+    p[j] += step
+    d[i] += step * (i == j)
+    return moved, (d, t, p)
+
+
 def slopes(name, cells, undefined, positive, k=None):
     """Return the slope in every cell that has samples, or None; of class `k` for a metric per class."""
     sums = metrics._sums(cells)
@@ -99,11 +117,10 @@ def slopes(name, cells, undefined, positive, k=None):
             if cells[i][j] > 0:
                 ends = []
                 for step in (STEP, -STEP):
-                    moved = [list(row) for row in cells]
-                    moved[i][j] += step * cells[i][j]
-                    value = metrics._value(name, moved, metrics._sums(moved), undefined, positive)
+                    moved = _move(cells, sums, i, j, step * cells[i][j])
+                    value = metrics._value(name, *moved, undefined, positive)
                     ends.append(value if k is None else value[k])
-                found[i, j] = (ends[0] - ends[1]) / (2 * STEP * cells[i][j])
+                found[i, j] = _round((ends[0] - ends[1]) / (2 * STEP * cells[i][j]))
     return found
 
 
@@ -111,15 +128,11 @@ def slopes_of_all_cells(name, cells):
     """Return the slope in every cell, also in those that have no samples, or None."""
     if sum(map(sum, cells)) == 0 or not _has_slopes(name, cells, "present", 1):
         return None
-    found = {}
+    found, sums = {}, metrics._sums(cells)
     for i in range(len(cells)):
         for j in range(len(cells)):
-            ends = []
-            for step in (STEP, -STEP):
-                moved = [list(row) for row in cells]
-                moved[i][j] += step
-                ends.append(metrics._value(name, moved, metrics._sums(moved), "present", 1))
-            found[i, j] = (ends[0] - ends[1]) / (2 * STEP)
+            ends = [metrics._value(name, *_move(cells, sums, i, j, step), "present", 1) for step in (STEP, -STEP)]
+            found[i, j] = _round((ends[0] - ends[1]) / (2 * STEP))
     return found
 
 

@@ -87,6 +87,49 @@ def test_rates_that_a_fill_value_keeps_from_adding_up_to_one_have_errors_of_thei
     np.testing.assert_allclose([*found.values()], [0.11837028400528182, 0.04958595696554233], rtol=1e-13)
 
 
+def _exact_errors(m):
+    """Return errors of metrics of one matrix from their derivatives as on paper, in extended precision."""
+    m = m.astype(np.longdouble)
+    n, d, C = m.sum(), m.diagonal(), len(m)
+    u, v, right, x = m.sum(1)[:, None] / n, m.sum(0) / n, np.eye(C), d.sum() / n
+    own, chance = d / n, (m.sum(1) / n * v).sum()
+    f = 2 * own / (u[:, 0] + v)
+    spread = (1 - (u * u).sum()) * (1 - (v * v).sum())
+    both = (x - chance) / np.sqrt(spread)
+    slopes = {
+        "precision_macro": (right - own / v) / (C * v),
+        "f1_macro": ((2 * right - f[:, None]) / (u + v[:, None]) - f / (u[:, 0] + v)) / C,
+        "kappa": right / (1 - chance) - (1 - x) * (v[:, None] + u.T) / (1 - chance) ** 2,
+        "mcc": (right - v[:, None] - u.T) / np.sqrt(spread)
+        + both * (u / (1 - (u * u).sum()) + v / (1 - (v * v).sum())),
+    }
+    for name, g in slopes.items():
+        mean = (g * m).sum() / n
+        yield name, np.sqrt(((g - mean) ** 2 * m).sum()) / n
+
+
+@pytest.mark.parametrize("C", [11, 12, 13, 64, 65, 131])
+def test_errors_of_many_classes_are_exact_also_where_squares_cancel(C, rng):
+    """At chance level, or without a hit, derivatives in rows and columns cancel in every cell but the diagonal.
+
+    The bits are those of each metric and each matrix alone.
+    """
+    chance = rng.poisson(50, (C, C)) + 1
+    missed, hits = chance.copy(), np.eye(C, dtype=int)
+    np.fill_diagonal(missed, 0)
+    good, rare = chance + 1000 * hits, rng.poisson(0.2, (C, C)) + hits
+    stack = np.stack([chance, good, missed, rare, good.T])
+    found = uncertainty.standard_error(stack, "scalars", on_failure="ignore")
+    for name, _ in _exact_errors(good):
+        assert_same_bits(uncertainty.standard_error(stack, name, on_failure="ignore"), found[name])
+    for k, m in enumerate(stack):
+        for name, want in _exact_errors(m):
+            np.testing.assert_allclose(found[name][k], float(want), rtol=1e-13, err_msg=f"{name} {k}")
+        alone = uncertainty.standard_error(m, "scalars", on_failure="ignore")
+        for name, error in alone.items():
+            np.testing.assert_array_equal(error, found[name][k], err_msg=f"{name} {k}")
+
+
 @pytest.mark.parametrize("C", [64, 65, 100])
 def test_rows_that_are_added_in_parts_are_those_of_smaller_matrices(C, rng):
     """Classes that nobody saw change no average over the others, and no sum over cells but by its order."""

@@ -45,8 +45,10 @@ def run(given, exact, usual, plan, out, C, heads=NO_HEADS):
 
 
 def run_tile(sums, exact, usual, plan, out, C):
-    """Run `plan` on the matrices of one tile, as :func:`run` does on class sums."""
+    """Run `plan` on the matrices of one tile, as :func:`run` does on class sums; return False if one is INVALID."""
     n = len(out[2])
+    if (sums[STATUS_LINE, :n] != OK).any():  # a negative cell need not show in the sums
+        return False
     parts = sums[FIRST : FIRST + 3 * C, :n].reshape(3, C, n)
     given = [batches.flat_batch(part.T, 1) for part in parts] + [batches.flat_batch(sums[:0, :C], 1)] * 2
     return run(tuple(given), exact, usual, plan, out, C, sums[:FIRST])

@@ -42,8 +42,12 @@ def count_plan_lines(C, plan):
 
 @cache
 def largest_total(C, ordered):
-    """Return the largest total for which all products of margins of C classes are exact in float64."""
-    return float(math.isqrt(2**53 // (2 * max(1, C - 1) ** 2 if ordered else 1)))
+    """Return the largest total for which all products of margins of C classes are exact in float64.
+
+    Those of `ordered` classes, which are larger, are exact in int64.
+    """
+    most = math.isqrt(2**53)
+    return float(min(most, math.isqrt(2**63 - 1) // max(1, C - 1)) if ordered else most)
 
 
 @jit(inner=True, borrows=True)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu._core.vector import WIDTH
 from cmfast.kernels.cpu.metrics import _int128
 from cmfast.kernels.cpu.metrics._derived_tables import (
     CHANCE,
@@ -21,7 +22,7 @@ from cmfast.kernels.cpu.metrics._derived_tables import (
     TRUTH,
     WRONG_MASS,
 )
-from cmfast.kernels.cpu.metrics._margins import FIRST, HUGE, STATUS_LINE, TOTAL_LINE
+from cmfast.kernels.cpu.metrics._margins import FIRST, HUGE, STATUS_LINE, SUMS, TOTAL_LINE
 from cmfast.kernels.cpu.metrics._second_pass import GERRITY_LINE, LINEAR_LINE, QUADRATIC_LINE
 from cmfast.kernels.status import OK
 
@@ -50,27 +51,28 @@ def derive_lane_exactly(sums, whole, at, plan, S, base, C, w):
 
 
 @jit(borrows=True)
-def score_order_exactly(sums, C, count, most, ordered):
-    """Convert a tile of `count` HUGE matrices to float64 if only sums that depend on the order are inexact there.
+def score_order_exactly(sums, C, count, most):
+    """Convert `count` matrices to float64 if only sums that depend on the order of the classes are inexact there.
 
-    Scores of ordered classes, if asked for, are written from int64. Return whether no total is above `most`, up to
-    which products of two margins are exact in float64; else the tile stays as it is.
+    Scores of ordered classes are written from int64. Return whether no total is above `most`, up to which products of
+    two margins are exact in float64; else all tiles stay as they are.
     """
-    whole = sums.view(np.int64)
-    for w in range(count):
-        if sums[STATUS_LINE, w] == HUGE and whole[TOTAL_LINE, w] > most:
+    whole, size = sums.view(np.int64), FIRST + SUMS * C
+    for b in range(count):
+        at, w = b // WIDTH * size, b % WIDTH
+        if sums[at + STATUS_LINE, w] == HUGE and whole[at + TOTAL_LINE, w] > most:
             return False
-    for w in range(count):
-        if sums[STATUS_LINE, w] == HUGE:
-            if ordered:
-                _write_weighted_kappas(whole, 0, sums, C, w)
-                sums[GERRITY_LINE, w] = _score_gerrity_exactly(whole, 0, C, w)
-            sums[STATUS_LINE, w], sums[TOTAL_LINE, w] = OK, whole[TOTAL_LINE, w]
-            for k in range(FIRST, FIRST + 3 * C):  # the other sums have been used
+    for b in range(count):
+        at, w = b // WIDTH * size, b % WIDTH
+        if sums[at + STATUS_LINE, w] == HUGE:
+            _write_weighted_kappas(whole, at, sums, C, w)
+            sums[at + GERRITY_LINE, w] = _score_gerrity_exactly(whole, at, C, w)
+            sums[at + STATUS_LINE, w], sums[at + TOTAL_LINE, w] = OK, whole[at + TOTAL_LINE, w]
+            for k in range(at + FIRST, at + FIRST + 3 * C):  # the other sums have been used
                 sums[k, w] = whole[k, w]
-    for k in range(FIRST + 3 * C):
-        for w in range(count, sums.shape[1]):
-            sums[k, w] = sums[k, count - 1]
+    for k in range(len(sums) - size, len(sums) - 2 * C):
+        for w in range(count - (len(sums) // size - 1) * WIDTH, WIDTH):
+            sums[k, w] = sums[k, (count - 1) % WIDTH]
     return True
 
 

@@ -39,8 +39,11 @@ SUMS = len(ClassSums)  # per class
 # Lines of a tile: total, status, three ordinal scores and four reductions that `_second_pass` writes, the total before
 # scaling (SIZE), then the class sums from FIRST on.
 TOTAL_LINE, STATUS_LINE, ORDERED_LINE, AGAIN_LINE, SIZE_LINE, FIRST = 0, 1, 2, 5, 9, 10
-MOST_LANE_CLASSES = 32  # above, the lanes are eight columns of one matrix
+# Above, the lanes are eight columns of one matrix. Sums of fractions have other bits there, those of counts have not.
+MOST_LANE_CLASSES, MOST_LANE_CLASSES_OF_COUNTS = 32, 23
 PREFETCHED_BYTES = 9600  # how far ahead of its use a cell is prefetched, at least two matrices
+PREFETCHED_CELLS = 512  # how far ahead of its use a cell is prefetched where lanes are columns
+LEAST_TRACED_CLASSES = 3  # matrices of fewer classes have fewer cells than a vector
 MOST_TRANSPOSED = 256  # cells of a matrix transposed at a time: 16 KB of lines
 MOST_COUNT = np.iinfo(np.int64).max
 MOST_EXACT_TOTAL = MOST_EXACT_INTEGER - 1  # totals of counts up to which all sums are exact in float64
@@ -78,6 +81,12 @@ def aligned_lines(n):
 def count_scratch_lines(C):
     """Return the number of scratch lines for summing: transposed cells of small matrices, or two rows of sums."""
     return MOST_TRANSPOSED if C <= MOST_LANE_CLASSES else C
+
+
+def select_summing_kernel(M, C):
+    """Return the kernel that sums matrices of `C` classes and the type of `M`."""
+    most = MOST_LANE_CLASSES if M.dtype.kind == "f" else MOST_LANE_CLASSES_OF_COUNTS
+    return sum_large_matrices if most < C else sum_small_matrices
 
 
 @jit(inner=True, borrows=True)
@@ -202,9 +211,9 @@ def _add_bands(cells, C, begin, end, sums, at):
 
 @jit(borrows=True)
 def sum_large_matrices(M, C, ordered, usual, sums, scratch, start, stop):
-    """Sum matrices of more than 32 classes into tiles; return whether any total is unusual."""
+    """Sum matrices of more than eight classes into tiles; return whether any total is unusual."""
     usual = Range(*usual)
-    rows = scratch.reshape(2, WIDTH // 2 * C)
+    rows = scratch[:C].reshape(2, WIDTH // 2 * C)
     unusual = False
     for first in range(start, stop, WIDTH):
         at = (first - start) // WIDTH * (FIRST + SUMS * C)
@@ -237,16 +246,19 @@ def sum_rows(M, C, place, ordered, sums, at, rows):
     for k in range(2 * C):
         rows[0, k], rows[1, k] = 0.0, 0.0
     low, n = splat(0.0), 0.0
+    # The sums of the last block of columns are apart: it overlaps the one before, whose store its load would wait for.
+    whole, apart = C // WIDTH * WIDTH, -C % WIDTH
     for i in range(begin, end):
-        above = rows[0, i]  # sum of column i above the diagonal
+        above = rows[0, i + apart if i >= whole else i]  # sum of column i above the diagonal
         upto, beyond = splat(0.0), splat(0.0)
         for j in range(0, C, WIDTH):
             c = min(j, C - WIDTH)  # the last block overlaps the one before
+            prefetch(M, b, i * C + j + PREFETCHED_CELLS)
             x = load_row(M, b, i * C + c)
             if c < j:
                 x = where(lane >= float(j - c), x, 0.0)
             low = where(x < low, x, low)
-            store_row(rows, 0, c, load_row(rows, 0, c) + x)
+            store_row(rows, 0, j, load_row(rows, 0, j) + x)
             if ordered:
                 away = C - 1 - i + c
                 store_row(rows, 1, away, load_row(rows, 1, away) + x)
@@ -264,11 +276,72 @@ def sum_rows(M, C, place, ordered, sums, at, rows):
         sums[t + i, w] = left + right
         n += left + right
     for k in range(C):
-        sums[p + k, w] = rows[0, k]
+        sums[p + k, w] = rows[0, k + apart if k >= whole else k]
         sums[band + k, w] = rows[1, C - 1 + k] + (rows[1, C - 1 - k] if k > 0 else 0.0)
     sums[at + TOTAL_LINE, w], sums[at + SIZE_LINE, w] = n, n
     # n is NaN where a cell is
     sums[at + STATUS_LINE, w] = OK if n < np.inf and not some(low < 0.0) else INVALID
+
+
+@jit(borrows=True)
+def sum_traces(M, C, sums, start, stop):
+    """Sum counts of at least three classes into tiles of one class: all, and those on the diagonal as its own.
+
+    Return whether any total is inexact in float64.
+    """
+    size, inexact = FIRST + SUMS, False
+    for first in range(start, stop, WIDTH):
+        at, count = (first - start) // WIDTH * size, min(WIDTH, stop - first)
+        for w in range(count):
+            n, right, status = _sum_trace(M, first + w, C)
+            inexact = inexact or (status == OK and n > MOST_EXACT_TOTAL)
+            sums[at + TOTAL_LINE, w], sums[at + SIZE_LINE, w], sums[at + STATUS_LINE, w] = n, n, status
+            sums[at + FIRST, w], sums[at + FIRST + 1, w], sums[at + FIRST + 2, w] = right, n, n
+        repeat_last_lane(sums, at, 1, count)
+    return inexact
+
+
+@jit(borrows=True)
+def collapse_counts(M, C, out, start, stop):
+    """Write matrices of two classes with the traces and totals of counts of at least three; INVALID ones for such.
+
+    Return whether any total is inexact in float64.
+    """
+    inexact = False
+    for b in range(start, stop):
+        n, right, status = _sum_trace(M, b, C)
+        inexact = inexact or (status == OK and n > MOST_EXACT_TOTAL)
+        out[b, 0], out[b, 1] = (right, np.int64(n) - right) if status == OK else (-1, 0)
+        out[b, 2], out[b, 3] = 0, 0
+    return inexact
+
+
+@jit(inner=True, borrows=True)
+def _sum_trace(M, b, C):
+    """Return the sum of all counts of matrix `b` in float64, that of the diagonal, and the status."""
+    n, negative = _sum_cells(M, b, C * C)
+    right = np.int64(0)
+    for k in range(C):
+        right += M[b, k * C + k]
+    return n, right, INVALID if negative else OK
+
+
+@jit(inner=True, borrows=True)
+def _sum_cells(M, b, cells):
+    """Return the sum of at least eight counts of matrix `b`, in float64, and whether any is negative."""
+    w, x, y, z = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+    even, odd = splat(0.0), splat(0.0)
+    whole = cells // (4 * WIDTH) * (4 * WIDTH)
+    for k in range(0, whole, 4 * WIDTH):
+        w, x = w + load_row(M, b, k), x + load_row(M, b, k + WIDTH)
+        y, z = y + load_row(M, b, k + 2 * WIDTH), z + load_row(M, b, k + 3 * WIDTH)
+        even, odd = collect_signs(even, M, b, k), collect_signs(odd, M, b, k + WIDTH)
+        even, odd = collect_signs(even, M, b, k + 2 * WIDTH), collect_signs(odd, M, b, k + 3 * WIDTH)
+    lane = pack(0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0)
+    for k in range(whole, cells, WIDTH):
+        c = min(k, cells - WIDTH)  # the last block overlaps the one before
+        w, even = w + where(lane >= float(k - c), load_row(M, b, c), 0.0), collect_signs(even, M, b, c)
+    return total((w + x) + (y + z)), some_sign(even) or some_sign(odd)
 
 
 @jit(borrows=True)

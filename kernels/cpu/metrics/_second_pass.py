@@ -6,7 +6,7 @@ Compiled when such a metric is first requested.
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.vector import load, splat, sqrt, store, where
+from cmfast.kernels.cpu._core.vector import WIDTH, load, some, splat, sqrt, store, where
 from cmfast.kernels.cpu._core.vector_functions import (
     LEAST_NORMAL,
     LN2,
@@ -28,23 +28,33 @@ RECALL, TAU_NORMALIZED = int(Value.RECALL), int(Over.TAU_NORMALIZED)
 PRESENT, DEFINED = int(Mode.PRESENT), int(Mode.DEFINED)
 
 
+# Totals times the largest distance of two classes up to which weighted kappas are exact in float64, and in int64.
+MOST_EXACT_MOMENT, MOST_COUNTED_MOMENT = 2.0**26, 2.0**31.5
+
+
 @jit(borrows=True)
-def score_ordinal(sums, C):
-    """Write weighted kappas and Gerrity's score, which depend on class order, to every tile."""
+def score_ordinal(sums, C, counts):
+    """Write weighted kappas and Gerrity's score, which depend on class order, to every tile.
+
+    `counts` says whether sums are of counts, or of fractions.
+    """
     for at in range(0, len(sums), FIRST + SUMS * C):
-        _score_weighted_kappas(sums, at, C)
+        _score_weighted_kappas(sums, at, C, counts)
         _score_gerrity(sums, at, C)
 
 
 @jit(inner=True, borrows=True)
-def _score_weighted_kappas(sums, at, C):
+def _score_weighted_kappas(sums, at, C, counts):
     """Write the linearly and the quadratically weighted kappa of eight matrices."""
     n = load(sums, at + TOTAL_LINE)
-    below_t, below_p, chance, apart = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+    below_t, below_p, chance, lost, apart = splat(0.0), splat(0.0), splat(0.0), splat(0.0), splat(0.0)
     for k in range(C - 1):
         below_t = below_t + load(sums, at + FIRST + C + k)
         below_p = below_p + load(sums, at + FIRST + 2 * C + k)
-        chance = chance + (below_t * (n - below_p) + below_p * (n - below_t))
+        more, before = below_t * (n - below_p) + below_p * (n - below_t), chance
+        chance = before + more
+        added = chance - before
+        lost = lost + ((before - (chance - added)) + (more - added))  # by rounding, exactly (Knuth's two-sum)
     # Moments about the middle class lose fewer digits for fractions; for counts both are exact.
     middle = (C - 1) // 2
     squares, first_t, first_p, far = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
@@ -60,10 +70,34 @@ def _score_weighted_kappas(sums, at, C):
         squares = squares + i * i * (t + p)
         first_t = first_t + i * t
         first_p = first_p + i * p
-    store(sums, at + LINEAR_LINE, (chance - n * apart) / chance)
+    moment = n * float(C - 1)
+    inexact = (moment > MOST_EXACT_MOMENT) & (moment < MOST_COUNTED_MOMENT)
+    if counts and some(inexact):  # the lines of later results hold the sums meanwhile
+        for line, x in enumerate((chance, lost, apart, squares, far, first_t, first_p)):
+            store(sums, at + ORDERED_LINE + line, x)
+    linear = (chance - n * apart) / chance
     # All mass in one cell of the diagonal: exactly 0 for integers, rounding for fractions.
     expected = where(chance > 0.0, n * squares - 2.0 * first_t * first_p, 0.0)
-    store(sums, at + QUADRATIC_LINE, (expected - n * far) / expected)
+    quadratic = (expected - n * far) / expected
+    if counts and some(inexact):
+        for w in range(WIDTH):
+            if MOST_EXACT_MOMENT < sums[at + TOTAL_LINE, w] * (C - 1) < MOST_COUNTED_MOMENT:
+                _score_counted_kappas(sums, at, w)
+        linear = where(inexact, load(sums, at + LINEAR_LINE), linear)
+        quadratic = where(inexact, load(sums, at + QUADRATIC_LINE), quadratic)
+    store(sums, at + LINEAR_LINE, linear)
+    store(sums, at + QUADRATIC_LINE, quadratic)
+
+
+@jit(inner=True, borrows=True)
+def _score_counted_kappas(sums, at, w):
+    """Replace the sums for the weighted kappas of a matrix of counts by both kappas; their products fit int64."""
+    line, n = at + ORDERED_LINE, np.int64(sums[at + TOTAL_LINE, w])
+    chance = np.int64(sums[line, w]) + np.int64(sums[line + 1, w])
+    apart, squares, far = np.int64(sums[line + 2, w]), np.int64(sums[line + 3, w]), np.int64(sums[line + 4, w])
+    expected = n * squares - 2 * np.int64(sums[line + 5, w]) * np.int64(sums[line + 6, w])
+    sums[at + LINEAR_LINE, w] = np.float64(chance - n * apart) / np.float64(chance)
+    sums[at + QUADRATIC_LINE, w] = np.float64(expected - n * far) / np.float64(expected)
 
 
 @jit(inner=True, borrows=True)

@@ -92,7 +92,7 @@ def metrics_gradient(M, of_scalars, of_tables, *, plan, num_threads=None):
         """Backpropagate to the cells of a block of matrices."""
         del unusual
         if plan.ordered:
-            _second_pass.score_ordinal(sums, C)
+            _second_pass.score_ordinal(sums, C, False)
         if plan.again:
             _second_pass.reduce_recalls(sums, C, steps)
         _backpropagate(sums, own, steps, S, (of_scalars, of_tables), out, start, stop)

@@ -27,6 +27,7 @@ from cmfast.kernels.status import INVALID, OK
 
 SECONDS_PER_SUMMED_CELL = _row_ranges.SECONDS_PER_SUMMED_CELL
 SECONDS_PER_VALUE = 2e-10  # one step of a plan, for one class
+LEAST_COLLAPSED_CELLS = 1000  # fewer take less time than another kernel
 WIDE_BYTES = 100_000  # workspace of HUGE matrices
 SUMS_BLOCK_BYTES = 500_000  # of class sums per block: half of a level-2 cache
 PAST_BYTES = 2**24  # larger results are written with non-temporal stores
@@ -81,7 +82,7 @@ def _list_starts(scalars, row, tables, table):
     return np.r_[np.arange(scalars) * row, np.arange(tables) * table + scalars * row].astype(np.int64)
 
 
-def _new_results(plan, C, batch, kind):
+def allocate_results(plan, C, batch, kind):
     """Allocate the results of a plan; return what kernels get of them, the scalars (S, n), and tables (T, n, C)."""
     n = math.prod(batch)
     row, table, lined = -(-n // WIDTH) * WIDTH, n * C, kind is np.float64 and n > WIDTH
@@ -108,7 +109,7 @@ def _use_results(plan, arrays, n):
 
 def make_summing_kernel(cells, C, ordered, usual, num_threads):
     """Return ``fill(sums, scratch, start, stop)``, which sums matrices and returns whether a total is unusual."""
-    kernel = _margins.sum_small_matrices if C <= _margins.MOST_LANE_CLASSES else _margins.sum_large_matrices
+    kernel = _margins.select_summing_kernel(cells, C)
     counts, shared = cells.dtype.kind != "f", _row_ranges.are_shared(cells, C, num_threads)
 
     def fill(sums, scratch, start, stop):
@@ -147,7 +148,7 @@ def run_blocks(fill, use, C, n, *, seconds, num_threads, lines=0):
             use(sums, S, first, last, fill(sums, scratch, first, last))
         _give_lines(memory)
 
-    if 0 < n <= block:
+    if 0 < n <= block and seconds < pool.INLINE_SECONDS:
         work(0, 0, n)  # fast path: a single matrix takes microseconds
     elif n:
         pool.run_pieces(work, pool.free_pieces(n, seconds, tile=WIDTH), seconds=seconds, num_threads=num_threads)
@@ -257,13 +258,62 @@ def metrics_of_matrices(M, *, plan, num_threads=None, into=None):
         results = None if many or _row_ranges.are_shared(M, len(M), num_threads) else _evaluate_one(M, plan)
         if results is not None:
             return results
-    C, batch = M.shape[-1], M.shape[:-2]
-    usual = _common_totals(C, plan, M)
-    fill = make_summing_kernel(flatten_matrices(M), C, plan.ordered, usual, num_threads)
+    C, cells, usual = M.shape[-1], flatten_matrices(M), _common_totals(M.shape[-1], plan, M)
+    if plan.traced and _are_traced(cells, C, num_threads):
+        fill, inexact = _make_trace_kernel(cells, C)
+        results = _score_matrices(M, fill, usual, 1, plan, num_threads, into)
+        if not any(inexact):
+            return results
+    fill = make_summing_kernel(cells, C, plan.ordered, usual, num_threads)
+    return _score_matrices(M, fill, usual, C, plan, num_threads, into)
+
+
+def _are_traced(cells, C, num_threads):
+    """Return whether traces and totals are summed without other sums: those of fractions would have other bits."""
+    many = C >= _margins.LEAST_TRACED_CLASSES and cells.dtype.kind != "f"
+    return many and not _row_ranges.are_shared(cells, C, num_threads)
+
+
+def collapse_counts(cells, C, num_threads):
+    """Return matrices of two classes with the traces and totals of counts, and 2.
+
+    Few cells, fractions, and totals that are inexact in float64 are returned as they are, with `C`.
+    """
+    if cells.size < LEAST_COLLAPSED_CELLS or not _are_traced(cells, C, num_threads):
+        return cells, C
+    n, inexact = len(cells), []
+    out, seconds = np.empty((n, 4), np.int64), n * C * C * SECONDS_PER_SUMMED_CELL
+
+    def work(_, start, stop):
+        """Collapse a piece; note whether a total is inexact."""
+        inexact.append(_margins.collapse_counts(cells, C, out, start, stop))
+
+    pool.run_pieces(work, pool.free_pieces(n, seconds), seconds=seconds, num_threads=num_threads)
+    return (cells, C) if any(inexact) else (batches.freeze(out), 2)
+
+
+def _make_trace_kernel(cells, C):
+    """Return ``fill`` as of :func:`make_summing_kernel`, of tiles of one class, and a list where it adds its failures.
+
+    A plan of traced totals takes the tiles for those of `C` classes.
+    """
+    inexact = []
+
+    def fill(sums, _, start, stop):
+        """Sum matrices `start` to `stop`; note whether a total is inexact."""
+        inexact.append(_margins.sum_traces(cells, C, sums, start, stop))
+        return False
+
+    return fill, inexact
+
+
+def _score_matrices(M, fill, usual, classes, plan, num_threads, into):
+    """Run `plan` on class sums of `M` that ``fill`` writes, of so many `classes`; return its results and the status."""
+    batch, size = M.shape[:-2], M.shape[-1] ** 2
     if into is None:
-        return run(fill, (M,), usual, C, batch, C * C, plan, num_threads)
+        return run(fill, (M,), usual, classes, batch, size, plan, num_threads)
     out = _use_results(plan, into, math.prod(batch))
-    _run_into(out, fill, usual, C, C * C, plan, num_threads, fractions=_has_fractions((M,)))
+    _run_into(out, fill, usual, classes, size, plan, num_threads, fractions=_has_fractions((M,)))
     return (out[2].reshape(batch),)
 
 
@@ -289,8 +339,8 @@ def _new_workspace(M, plan):
     size, lines = _margins.count_tile_lines(C), _derived_tables.count_plan_lines(C, plan)
     memory = _margins.aligned_lines(size + lines + _margins.count_scratch_lines(C))
     sums, S, scratch = memory[:size], memory[size : size + lines], memory[size + lines :]
-    load = _margins.sum_small_matrices if C <= _margins.MOST_LANE_CLASSES else _margins.sum_large_matrices
-    results, scalars, tables = _new_results(plan, C, (1,), kind)
+    load = _margins.select_summing_kernel(M, C)
+    results, scalars, tables = allocate_results(plan, C, (1,), kind)
     usual = _common_totals(C, plan, M)
     return _SingleWorkspace(
         plan, tuple(plan), load, usual, sums, scratch, S, S[:0], results, scalars[:, 0], tables[:, 0]
@@ -342,7 +392,7 @@ def metrics_of_sums(d, t, p, bands, tops, *, plan, num_threads=None):
 
 def _run_by_classes(flat, exact, usual, C, batch, plan, kind):
     """Run `plan` on the class sums of few matrices of many classes; return None where a total is not usual."""
-    out, scalars, tables = _new_results(plan, C, batch, kind)
+    out, scalars, tables = allocate_results(plan, C, batch, kind)
     if not _class_lanes.run(flat, exact, usual, plan, out, C):
         return None
     if not batch:
@@ -368,7 +418,7 @@ def run(fill, given, usual, C, batch, cells, plan, num_threads):
 
     `cells` is the number of cells per matrix, for the cost estimate. The arrays `given` decide the result type.
     """
-    out, scalars, tables = _new_results(plan, C, batch, batches.result_dtype(*given))
+    out, scalars, tables = allocate_results(plan, C, batch, batches.result_dtype(*given))
     _run_into(out, fill, usual, C, cells, plan, num_threads, fractions=_has_fractions(given))
     if not batch:
         return (*scalars[:, 0], *tables[:, 0], out[2][0])  # fast path
@@ -387,9 +437,9 @@ def _run_into(out, fill, usual, C, cells, plan, num_threads, *, fractions):
         if unusual and fractions:
             _margins.rescale_sums(sums, C, usual)
         if plan.ordered:
-            _second_pass.score_ordinal(sums, C)
+            _second_pass.score_ordinal(sums, C, not fractions)
         if unusual and not fractions:
-            if not (many and _derived_tables_exact.score_order_exactly(sums, C, n, most, plan.ordered)):
+            if not (plan.ordered and _derived_tables_exact.score_order_exactly(sums, C, stop - start, most)):
                 _evaluate_exactly(sums, C, steps, S, out, start, stop)
                 return
             unusual = False

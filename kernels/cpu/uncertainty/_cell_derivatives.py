@@ -6,8 +6,10 @@ from cmfast.kernels.cpu._core.batches import freeze
 from cmfast.kernels.cpu._core.vector import WIDTH
 from cmfast.kernels.cpu.metrics import _gradients, _margins, values
 from cmfast.kernels.cpu.metrics._margins import SUMS
-from cmfast.kernels.cpu.uncertainty.errors import SECONDS_PER_SLOPE, _differentiate, find_totals, prepare_sums
+from cmfast.kernels.cpu.uncertainty.errors import _differentiate, find_totals, prepare_sums
 from cmfast.kernels.shared.metrics import ORDERED, count_slope_lines
+
+SECONDS_PER_SLOPE = 4e-10  # per register and cell
 
 
 def gather_cell_slopes(lines, C, y, guess):

@@ -6,6 +6,7 @@ its own mean.
 """
 
 import math
+from functools import lru_cache
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -13,14 +14,15 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import batches
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.vector import WIDTH, floor, fma, load, splat, sqrt, store, store_row, where
+from cmfast.kernels.cpu._core.nontemporal import settle, stream_row
+from cmfast.kernels.cpu._core.vector import WIDTH, floor, fma, load, some, splat, sqrt, store, store_row, where
 from cmfast.kernels.cpu.metrics import _gradients, _margins, _second_pass, values
 from cmfast.kernels.cpu.metrics._margins import FIRST, STATUS_LINE, SUMS, TOTAL_LINE, transpose_cells
 from cmfast.kernels.shared.metric_formulas import Value
-from cmfast.kernels.shared.metrics import ORDERED, Over, Plan, Step, Total, count_slope_lines, shape_results
+from cmfast.kernels.shared.metrics import ORDERED, TRACED, Over, Plan, Step, Total, count_slope_lines, shape_results
 from cmfast.kernels.status import INVALID, OK
 
-OF_TRACE = (Total.ACCURACY, Total.ERROR, Total.JACCARD_MICRO, Total.SPECIFICITY_MICRO)
+OF_TRACE = TRACED | {Total.SPECIFICITY_MICRO}  # and of the number of classes
 COMPLEMENTS = {
     Value.FALSE_NEGATIVE: Value.RECALL,
     Value.FALSE_POSITIVE: Value.SPECIFICITY,
@@ -34,9 +36,12 @@ OF_ALL_CLASSES = {  # what the micro average over all classes is
     Value.NPV: Total.SPECIFICITY_MICRO,
 }
 OF_ROWS = (Value.RECALL, Value.FALSE_NEGATIVE)
-SECONDS_PER_SLOPE = 4e-10  # per register and cell
+SECONDS_PER_CELL, SECONDS_PER_CLASS = 7e-11, 1.5e-9  # per register
 _prepared: dict[int, Any] = {}  # by id; each refers to its plan, so that the id is not reused
-CELL_BYTES = 2**18  # cells transposed at a time: a quarter of a level-2 cache
+LEAST_EXPANDED = 12  # classes from which expanded squares are faster than squares of cells
+MOST_EXPANDED_COLUMNS = 64  # at a time: the derivatives of four metrics in them take half of a level-1 cache
+MOST_CANCELLED = 16.0  # times that the terms of a sum may exceed it: four bits
+MOST_CELL_LINES = 2**12  # of cells transposed at a time, 64 bytes each: a quarter of a level-2 cache
 
 
 @jit()
@@ -93,10 +98,10 @@ def _square_right(G, row, size, i, C, right):
 
 
 @jit(inner=True, borrows=True)
-def _add_nominal_rows(rows, G, pair, size, C, right, found):
-    """Add rows, in the lines of a few cells, to the variances of two metrics that ignore class order."""
-    (cells, first, last), a, b = rows, pair[0] * size, pair[1] * size
-    of_a, of_b = load(found, pair[0]), load(found, pair[1])
+def _square_rows(rows, G, pair, size, C, right):
+    """Return the contributions of rows to the variances of two metrics that ignore class order, cell by cell."""
+    (cells, first, last), (a, b) = rows, pair
+    of_a, of_b = splat(0.0), splat(0.0)
     for i in range(first, last):
         line, odd_a, odd_b = (i - first) * C, splat(0.0), splat(0.0)
         base_a, even_a = _square_right(G, a, size, i, C, right)
@@ -112,8 +117,120 @@ def _add_nominal_rows(rows, G, pair, size, C, right, found):
             g, h = base_a + load(G, a + 3 * C - 1), base_b + load(G, b + 3 * C - 1)
             even_a, even_b = fma(x, g * g, even_a), fma(x, h * h, even_b)
         of_a, of_b = of_a + (even_a + odd_a), of_b + (even_b + odd_b)
-    store(found, pair[0], of_a)
-    store(found, pair[1], of_b)
+    return of_a, of_b
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _add_mixed(G, row, size, pair, products, mixed):
+    """Add the mixed terms of the expanded squares in a pair of rows, or in one row that is both."""
+    (i, j), (x, y) = pair, products
+    end = load(G, row + size - 1)
+    mixed = fma(load(G, row + i) + end, 2.0 * x, mixed)
+    return fma(load(G, row + j) + end, 2.0 * y if j > i else 0.0 * y, mixed)
+
+
+@jit(inner=True, borrows=True)
+def _sum_terms(rows, G, row, size, mixed, lines):
+    """Return the sum of all terms of a metric's expanded squares, and where it is not accurate: they cancel too much.
+
+    `mixed` is the sum of the mixed terms, twice those in a row times those in a column.
+    """
+    (_, first, last), (others, right, below) = rows, lines
+    C, count, own, squares = len(others), last - first, splat(0.0), splat(0.0)
+    for i in range(first, last):
+        base, more = _square_right(G, row, size, i, C, right)
+        g, own = load(G, row + 2 * C + i), own + more
+        squares = squares + fma(load(others, i), base * base, load(below, i) * (g * g))
+    for k in range(C - count):  # columns outside these rows
+        j = k if k < first else k + count
+        g = load(G, row + 2 * C + j)
+        squares = fma(load(below, j), g * g, squares)
+    found = own + (squares + mixed)
+    return found, (MOST_CANCELLED * found < squares) | (squares == np.inf)
+
+
+@jit(inner=True, borrows=True)
+def _add_nominal_rows(rows, G, size, four, lines, found):
+    """Add rows to the variances of four metrics that ignore class order, by expanded squares of their derivatives.
+
+    In row i and column j, not on the diagonal, these are a sum ``b_i + c_j``, so that the cells are multiplied by ``c``
+    alone: a third of the operations. A metric whose terms cancel too much gets the sum of squares instead.
+    """
+    (cells, first, last), C = rows, len(lines[0])
+    a, b, c, d = four[0] * size, four[1] * size, four[2] * size, four[3] * size
+    mixed_a, mixed_b, mixed_c, mixed_d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+    width = -(-C // -(-C // MOST_EXPANDED_COLUMNS))
+    for begin in range(0, C, width):
+        end = min(begin + width, C)
+        for i in range(first, last - 1, 2):  # with one address for both rows, AVX2 has registers for the loop
+            line = (i - first) * C
+            x_a, x_b, x_c, x_d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+            y_a, y_b, y_c, y_d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+            for j in range(begin, end):
+                x, y, k = load(cells, line + j), load(cells, line + C + j), 2 * C + j
+                g = load(G, a + k)
+                x_a, y_a = fma(x, g, x_a), fma(y, g, y_a)
+                g = load(G, b + k)
+                x_b, y_b = fma(x, g, x_b), fma(y, g, y_b)
+                g = load(G, c + k)
+                x_c, y_c = fma(x, g, x_c), fma(y, g, y_c)
+                g = load(G, d + k)
+                x_d, y_d = fma(x, g, x_d), fma(y, g, y_d)
+            pair = C + i, C + i + 1
+            mixed_a = _add_mixed(G, a, size, pair, (x_a, y_a), mixed_a)
+            mixed_b = _add_mixed(G, b, size, pair, (x_b, y_b), mixed_b)
+            mixed_c = _add_mixed(G, c, size, pair, (x_c, y_c), mixed_c)
+            mixed_d = _add_mixed(G, d, size, pair, (x_d, y_d), mixed_d)
+        for i in range(last - ((last - first) & 1), last):
+            line, x_a, x_b, x_c, x_d = (i - first) * C, splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+            for j in range(begin, end):
+                x, k = load(cells, line + j), 2 * C + j
+                x_a, x_b = fma(x, load(G, a + k), x_a), fma(x, load(G, b + k), x_b)
+                x_c, x_d = fma(x, load(G, c + k), x_c), fma(x, load(G, d + k), x_d)
+            k, top = C + i, size - 1
+            mixed_a = fma(load(G, a + k) + load(G, a + top), 2.0 * x_a, mixed_a)
+            mixed_b = fma(load(G, b + k) + load(G, b + top), 2.0 * x_b, mixed_b)
+            mixed_c = fma(load(G, c + k) + load(G, c + top), 2.0 * x_c, mixed_c)
+            mixed_d = fma(load(G, d + k) + load(G, d + top), 2.0 * x_d, mixed_d)
+    sum_a, bad_a = _sum_terms(rows, G, a, size, mixed_a, lines)
+    sum_b, bad_b = _sum_terms(rows, G, b, size, mixed_b, lines)
+    sum_c, bad_c = _sum_terms(rows, G, c, size, mixed_c, lines)
+    sum_d, bad_d = _sum_terms(rows, G, d, size, mixed_d, lines)
+    if some(bad_a | bad_b):
+        exact_a, exact_b = _square_rows(rows, G, (a, b), size, C, lines[1])
+        sum_a, sum_b = where(bad_a, exact_a, sum_a), where(bad_b, exact_b, sum_b)
+    if some(bad_c | bad_d):
+        exact_c, exact_d = _square_rows(rows, G, (c, d), size, C, lines[1])
+        sum_c, sum_d = where(bad_c, exact_c, sum_c), where(bad_d, exact_d, sum_d)
+    sum_a, sum_b = load(found, four[0]) + sum_a, load(found, four[1]) + sum_b
+    sum_c, sum_d = load(found, four[2]) + sum_c, load(found, four[3]) + sum_d
+    store(found, four[0], sum_a)
+    store(found, four[1], sum_b)
+    store(found, four[2], sum_c)
+    store(found, four[3], sum_d)
+
+
+@jit(inner=True, borrows=True)
+def _add_nominal_rows_of_one(rows, G, size, register, lines, found):
+    """Add rows to the variance of one metric that ignores class order, as for four: same bits, four rows at a time."""
+    (cells, first, last), C, a, mixed = rows, len(lines[0]), register * size, splat(0.0)
+    width = -(-C // -(-C // MOST_EXPANDED_COLUMNS))
+    for begin in range(0, C, width):
+        for i in range(first, last, 4):
+            j, k, m = min(i + 1, last - 1), min(i + 2, last - 1), min(i + 3, last - 1)
+            one, two, three, four = (i - first) * C, (j - first) * C, (k - first) * C, (m - first) * C
+            w, x, y, z = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+            for column in range(begin, min(begin + width, C)):
+                g = load(G, a + 2 * C + column)
+                w, x = fma(load(cells, one + column), g, w), fma(load(cells, two + column), g, x)
+                y, z = fma(load(cells, three + column), g, y), fma(load(cells, four + column), g, z)
+            mixed = _add_mixed(G, a, size, (C + i, C + j), (w, x), mixed)
+            if i + 2 < last:
+                mixed = _add_mixed(G, a, size, (C + k, C + m), (y, z), mixed)
+    variance, bad = _sum_terms(rows, G, a, size, mixed, lines)
+    if some(bad):
+        variance = where(bad, _square_rows(rows, G, (a, a), size, C, lines[1])[0], variance)
+    store(found, register, load(found, register) + variance)
 
 
 @jit(inner=True, borrows=True)
@@ -131,6 +248,22 @@ def _split_diagonal(cells, first, last, C, right, others):
 
 
 @jit(inner=True, borrows=True)
+def _sum_columns(cells, rows, C, below):
+    """Write the sum of each column of `rows` rows, at least four columns."""
+    for first in range(0, C, 4):
+        k = min(first, C - 4)  # the last block overlaps the one before
+        a, b, c, d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+        for i in range(rows):
+            line = i * C + k
+            a, b = a + load(cells, line), b + load(cells, line + 1)
+            c, d = c + load(cells, line + 2), d + load(cells, line + 3)
+        store(below, k, a)
+        store(below, k + 1, b)
+        store(below, k + 2, c)
+        store(below, k + 3, d)
+
+
+@jit(inner=True, borrows=True)
 def _add_rows_alike(first, last, G, row, size, right, others):
     """Return the contribution of rows to the variance of a metric whose derivatives in all columns are equal.
 
@@ -142,6 +275,19 @@ def _add_rows_alike(first, last, G, row, size, right, others):
         g = base + load(G, row + 2 * C)
         variance = variance + (own + load(others, i) * (g * g))
     return variance
+
+
+@jit(inner=True, borrows=True)
+def _add_traced(G, size, traced, sums, at, C, found):
+    """Write the variances of metrics of the trace and the total, whose derivatives are two: right or wrong."""
+    right, wrong = splat(0.0), splat(0.0)
+    for k in range(at + FIRST, at + FIRST + C):
+        right, wrong = right + load(sums, k), wrong + (load(sums, k + C) - load(sums, k))
+    for place in range(len(traced)):
+        row = traced[place] * size
+        base, column = load(G, row + C) + load(G, row + size - 1), load(G, row + 2 * C)
+        g, h = base + (column + load(G, row)), base + column
+        store(found, traced[place], right * (g * g) + wrong * (h * h))
 
 
 @jit(inner=True, borrows=True)
@@ -199,18 +345,21 @@ def _transpose_rows(M, C, begin, end, cells, start, stop):
 def _add_variances(sums, wanted, design, memory, out, part, start, stop):
     """Add rows to the variances of matrices `start` to `stop`; after the last rows, write standard errors and status.
 
-    `wanted` is the plan and the kinds of its scalars: which depend on class order, which on the number of samples,
-    those of `_find_scalars_alike`, and the others in pairs, where the last may be one twice. `design` holds whether
-    rows are fixed, the number of samples to scale to (negative: cells must be counts and are kept), and whether cells
-    are of an integer type.
-    `memory` has the cells of `_transpose_rows`, workspace for one tile, and lines for its derivatives, those of
-    per-class values and its sums. `part` is the first and the end of the rows: all of them, unless there is one tile
-    only, whose sums are kept.
+    `wanted` is the plan, the kinds of its scalars, and of each result the scalar and a factor. The kinds are which
+    depend on class order, which on the number of samples, those of `_find_scalars_alike`, those of the trace alone, and
+    the others in fours, where the last may be repeated. `out` is the memory of all results, padded to full tiles, where
+    each of them begins there, the status, and whether to write past the caches (``metrics.values``). `design` holds
+    whether rows are fixed, the number of samples to scale to (negative: cells must be counts and are kept), and whether
+    cells are of an integer type. `memory` has the cells of `_transpose_rows`, workspace for one tile, and lines for its
+    derivatives, those of per-class values and sums: three per class and one per scalar. `part` is the first and the end
+    of the rows: all of them, unless there is one tile only, whose sums are kept.
     """
-    (plan, kinds), (rows, n, whole) = wanted, design
+    (plan, kinds, (places, factors)), (rows, n, whole) = wanted, design
+    results, starts, status, _, past = out
     plan, shaped = Plan(*plan), kinds[0]
-    (cells, S, G, T, kept, column, found), (scalars, tables, status), (begin, end) = memory, out, part
-    C, size = tables.shape[2], len(G) // max(plan.registers, 1)
+    (cells, S, G, T, spare), (begin, end) = memory, part
+    C, size = (len(spare) - plan.scalars) // 3, len(G) // max(plan.registers, 1)
+    kept, column, below, found = spare[:C], spare[C : 2 * C], spare[2 * C : 3 * C], spare[3 * C :]
     for first in range(start, stop, WIDTH):
         tile, count = (first - start) // WIDTH, min(WIDTH, stop - first)
         at, own = tile * (FIRST + SUMS * C), cells[tile * (end - begin) * C : (tile + 1) * (end - begin) * C]
@@ -225,28 +374,31 @@ def _add_variances(sums, wanted, design, memory, out, part, start, stop):
         if rows:
             _add_fixed_rows(own, part, (sums, at), G, size, shaped, (kept, column, found))
         else:
-            _add_rows(own, part, (sums, at), G, size, kinds, (kept, column, found))
+            _add_rows(own, part, (sums, at), G, size, kinds, (kept, column, found, below))
         if end < C:
             continue
         total, good = load(sums, at + TOTAL_LINE), load(sums, at + STATUS_LINE) == float(OK)
         factor = total / n if n >= 0.0 else splat(1.0)
         for register in range(len(shaped)):
             x = sqrt(load(found, register) * factor)
-            x = where(good & (total > 0.0) & (x < np.inf), x, splat(np.nan))
-            store(found, register, x)
-            if count == WIDTH:
-                store_row(scalars, register, first, x)
-            for w in range(count if count < WIDTH else 0):
-                scalars[register, first + w] = found[register, w]
-        for table in range(tables.shape[0]):
+            store(found, register, where(good & (total > 0.0) & (x < np.inf), x, splat(np.nan)))
+        for scalar in range(len(places)):
+            x = load(found, places[scalar]) * factors[scalar]
+            if past:
+                stream_row(results, 0, starts[scalar] + first, x)
+            else:
+                store_row(results, 0, starts[scalar] + first, x)
+        for table in range(plan.tables):
+            begins = starts[len(places) + table] + first * C
             for k in range(C):
                 x = _class_variance(sums, at, C, k, T, (table * C + k) * 4, rows, load(column, k))
                 x = sqrt(x * factor)
                 store(kept, 0, where(good & (x < np.inf), x, splat(np.nan)))
                 for w in range(count):
-                    tables[table, first + w, k] = kept[0, w]
+                    results[0, begins + w * C + k] = kept[0, w]
         for w in range(count):
             status[first + w] = np.int8(sums[at + STATUS_LINE, w])
+    settle()
 
 
 @jit(inner=True, borrows=True)
@@ -266,8 +418,10 @@ def _add_rows(cells, part, tile, G, size, kinds, lines):
     If multiplying all cells by a number does not change a metric, the mean of its derivatives is 0, by Euler's theorem;
     those of the others are centred at the first row.
     """
-    (begin, end), (sums, at), (shaped, sized, alike, nominal), (others, right, found) = part, tile, kinds, lines
-    C = len(others)
+    (begin, end), (sums, at), (others, right, found, below) = part, tile, lines
+    (shaped, sized, alike, traced, nominal), C, rows = kinds, len(others), (cells, begin, end)
+    if begin == 0:
+        _add_traced(G, size, traced, sums, at, C, found)
     _split_diagonal(cells, begin, end, C, right, others)
     for register in range(len(shaped)):
         if sized[register] and begin == 0:
@@ -281,9 +435,22 @@ def _add_rows(cells, part, tile, G, size, kinds, lines):
         register = alike[place]
         more = _add_rows_alike(begin, end, G, register * size, size, right, others)
         store(found, register, load(found, register) + more)
-    for group in range(len(nominal)):
-        pair = nominal[group, 0], nominal[group, 1]
-        _add_nominal_rows((cells, begin, end), G, pair, size, C, right, found)
+    for place in range(0, len(nominal) if C < LEAST_EXPANDED else 0, 2):
+        one, other = nominal[place], nominal[place + 1]
+        if place > 0 and one == nominal[place - 1]:
+            break
+        more, most = _square_rows(rows, G, (one * size, other * size), size, C, right)
+        of_one, of_other = load(found, one) + more, load(found, other) + most
+        store(found, one, of_one)
+        store(found, other, of_other)
+    if C >= LEAST_EXPANDED:
+        _sum_columns(cells, end - begin, C, below)
+    for place in range(0, len(nominal) if C >= LEAST_EXPANDED else 0, 4):
+        four = nominal[place], nominal[place + 1], nominal[place + 2], nominal[place + 3]
+        if four[0] == four[1]:
+            _add_nominal_rows_of_one(rows, G, size, four[0], (others, right, below), found)
+        else:
+            _add_nominal_rows(rows, G, size, four, (others, right, below), found)
 
 
 @jit(inner=True, borrows=True)
@@ -329,7 +496,7 @@ def prepare_sums(sums, C, plan, steps, unusual):
     if unusual:
         _round_huge(sums, C)
     if plan.ordered:
-        _second_pass.score_ordinal(sums, C)
+        _second_pass.score_ordinal(sums, C, False)
     if plan.again:
         _second_pass.reduce_recalls(sums, C, steps)
 
@@ -342,17 +509,17 @@ def _prepare_plan(plan):
             _prepared.clear()
         merged, sources = _merge_scalars(plan)
         shaped, alike = find_totals(merged, ORDERED), _find_scalars_alike(merged)
-        sized = find_totals(merged, {Total.KRIPPENDORFF})
-        nominal = np.setdiff1d(np.flatnonzero(~shaped), alike)
-        nominal = np.append(nominal, nominal[-1:].repeat(len(nominal) % 2)).reshape(-1, 2)
-        found = _prepared[id(plan)] = plan, merged, sources, (shaped, sized, alike, nominal)
+        sized, traced = find_totals(merged, {Total.KRIPPENDORFF}), np.flatnonzero(find_totals(merged, OF_TRACE))
+        nominal = np.setdiff1d(np.flatnonzero(~shaped), [*alike, *traced])
+        nominal = np.append(nominal, nominal[-1:].repeat(-len(nominal) % 4))
+        found = _prepared[id(plan)] = plan, merged, sources, (shaped, sized, alike, traced, nominal)
     return found[1:]
 
 
 def _merge_scalars(plan):
     """Return `plan` without scalars whose errors follow from those of others, and what each scalar follows from.
 
-    That is a scalar of the new plan and a factor, a power of two, which changes no bit: the error of an equal step or
+    Those are scalars of the new plan, and factors, a power of two, which changes no bit: the error of an equal step or
     of one that `_find_alike` names, of the accuracy for that of the error rate, and half the error of what a step maps
     from [-1, 1] to [0, 1].
     """
@@ -403,7 +570,8 @@ def _merge_scalars(plan):
         scalars=len(order),
         registers=len(places),
     )
-    return merged, [(places[root], factor) for root, factor in (roots[k] for k in range(plan.scalars))]
+    sources = [places[roots[k][0]] for k in range(plan.scalars)], [roots[k][1] for k in range(plan.scalars)]
+    return merged, (np.array(sources[0], np.int64), np.array(sources[1], np.float64))
 
 
 def _find_alike(code, value, *, whole):
@@ -424,32 +592,30 @@ def _find_alike(code, value, *, whole):
     return Step.REDUCE, code, value, 1.0
 
 
-def _expand_scalars(found, sources):
-    """Return the errors of all scalars from those of the merged plan, each in memory of its own."""
-    taken = set()
-    for place, factor in sources:
-        yield factor * found[place] if place in taken or factor != 1.0 else found[place]
-        taken.add(place)
+@lru_cache(maxsize=64)
+def _divide_workspace(C, tiles, ordered, needs):
+    """Return how many rows and how many tiles to transpose at a time, and the ends of the parts of the workspace."""
+    working, registers, tables, scalars = needs
+    height, together = min(C, MOST_CELL_LINES // max(1, C)), min(tiles, MOST_CELL_LINES // max(1, C * C))
+    height, together = max(1, height), max(1, together)
+    cells, own = max(height * C, together * C * C), count_slope_lines(C, ordered=ordered)
+    sizes = cells, working, registers * own, tables * C * 4, 3 * C + scalars
+    return height, together, list(accumulate(sizes, initial=0))
 
 
 def standard_errors(M, *, plan, rows, n, num_threads=None):
     """Return standard errors of the scalars and per-class results of `plan` of every matrix; the status."""
-    given_steps = tuple(plan)
+    given_plan, given_steps = plan, tuple(plan)
     plan, sources, kinds = _prepare_plan(plan)
     C, batch = M.shape[-1], M.shape[:-2]
     size, kind, given = math.prod(batch), batches.result_dtype(M), values.flatten_matrices(M)
-    scalars, tables = np.empty((plan.scalars, size)), np.empty((plan.tables, size, C))
-    status = np.empty(size, np.int8)
-    out, steps, lines = (scalars, tables, status), tuple(plan), _margins.count_tile_lines(C)
-    own, counts = count_slope_lines(C, ordered=plan.ordered), given.dtype.kind != "f"
-    design = rows, -1.0 if n is None else float(n), counts
-    most, tiles = CELL_BYTES // (8 * WIDTH), -(-size // WIDTH)  # lines of cells
-    height, together = max(1, min(C, most // max(1, C))), max(1, min(tiles, most // max(1, C * C)))  # rows; tiles
-    sizes = (
-        *(max(height * C, together * C * C), _gradients.count_working_lines(C, plan)),
-        *(plan.registers * own, plan.tables * C * 4, C, C, plan.scalars),
-    )
-    ends = list(accumulate(sizes, initial=0))
+    if given_plan.traced and not rows:
+        given, C = values.collapse_counts(given, C, num_threads)
+    out, scalars, tables = values.allocate_results(given_plan, C, batch, np.float64)
+    steps, lines = tuple(plan), _margins.count_tile_lines(C)
+    design = rows, -1.0 if n is None else float(n), given.dtype.kind != "f"
+    needs = _gradients.count_working_lines(C, plan), plan.registers, plan.tables, plan.scalars
+    height, together, ends = _divide_workspace(C, min(-(-size // WIDTH), MOST_CELL_LINES), plan.ordered, needs)
 
     def use(sums, S, start, stop, unusual):
         """Differentiate and write standard errors for a block: many tiles at a time, or one in parts of its rows."""
@@ -461,26 +627,25 @@ def standard_errors(M, *, plan, rows, n, num_threads=None):
             for begin in range(0, max(C, 1), height):
                 end = min(begin + height, C)
                 _transpose_rows(given, C, begin, end, memory[0], first, last)
-                _add_variances(part, (steps, kinds), design, memory, out, (begin, end), first, last)
+                _add_variances(part, (steps, kinds, sources), design, memory, out, (begin, end), first, last)
 
     fill = values.make_summing_kernel(given, C, plan.ordered, values.EXACT_TOTALS, num_threads)
-    seconds = size * C * C * (1 + plan.registers + plan.tables) * SECONDS_PER_SLOPE
+    seconds = size * (1 + plan.registers + plan.tables) * (C * C * SECONDS_PER_CELL + C * SECONDS_PER_CLASS)
     values.run_blocks(fill, use, C, size, seconds=seconds, num_threads=num_threads, lines=ends[-1])
-    found = _expand_scalars(scalars.astype(kind, copy=False), sources)
-    return (*shape_results(found, tables.astype(kind, copy=False), batch), status.reshape(batch))
+    if kind is not np.float64:
+        scalars, tables = scalars.astype(kind), tables.astype(kind)
+    return (*shape_results(scalars, tables, batch), out[2].reshape(batch))
 
 
 def _find_scalars_alike(plan):
-    """Return the scalars whose derivatives in all columns are equal: of recalls, and of the total and trace alone."""
+    """Return the reductions whose derivatives in all columns are equal: of recalls, and micro averages."""
     alike, value = [], -1
     for kind, code, target, *_ in plan.steps.tolist():
         if kind == Step.VALUE:
             value = code
-        elif target < plan.scalars and (
-            (kind == Step.TOTAL and code in OF_TRACE)
-            or (kind == Step.REDUCE and (value in OF_ROWS or (code == Over.MICRO and not len(plan.members))))
-        ):
-            alike.append(target)
+        elif kind == Step.REDUCE and target < plan.scalars:
+            of_whole = code == Over.MICRO and not len(plan.members)
+            alike += [target] if value in OF_ROWS or of_whole else []
     return np.array(sorted(alike), np.int64)
 
 
