@@ -154,6 +154,6 @@ def report_dropped(
 def refuse_outside(outside: Outside) -> None:
     """Raise ValueError for labels that are not class ids."""
     name, limit, number, first = outside
-    wanted = "at least 0" if limit is None else f"in 0..{limit - 1}" if limit else "absent, as there are 0 of them"
+    wanted = "at least 0" if limit is None else f"in 0..{limit - 1}" if limit else "empty, as there are no classes"
     what = ", ".join(f"{value} at {index}" for index, value in first)
     validate.refuse(name, wanted, f"{number} outside (first: {what})")

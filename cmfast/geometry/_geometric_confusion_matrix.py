@@ -242,7 +242,7 @@ def geometric_confusion_matrix(
 def _make_result(
     cells: CellCounts,
     known: list[Weighting],
-    generator: np.random.Generator,
+    generator: "np.random.Generator",
     *,
     weights: Any,
     bi: dict[str, Any],

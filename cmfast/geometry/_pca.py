@@ -246,10 +246,12 @@ def pca(
     Notes
     -----
     Bad values: a row with NaN or infinity is left out, and reported once. Without any finite row all results are NaN.
-    Synchronises the device. Reproducible on one machine: blocks of fixed size in fixed order; the last bit may differ
-    between linear algebra libraries, whose own threads are used. Memory: two blocks and the (n, n) covariance, never a
-    second `X`. Accuracy is that of a covariance: axes whose variance is below ``16 eps n`` of the largest (eps =
-    2.2e-16) may be noise.
+    Synchronises the device. Reproducible on one machine for any number of our threads: blocks of fixed size in fixed
+    order. The last bits may differ between linear algebra libraries, and with the number of threads of the library,
+    which computes up to 2**25 products and the axes on its own threads. Memory: a block and an (n, n) covariance per
+    thread, and the covariances of parts, which take at most a sixteenth of the memory of `X`; never a second `X`.
+    Accuracy is that of a covariance: axes whose variance is below ``16 eps n`` of the largest (eps = 2.2e-16) may be
+    noise.
 
     Products in float32 take half the time. Entry (i, j) of the covariance s then has an error of about 1e-7 of
     ``sqrt(s_ii s_jj)``, from rounding to float32 once; axes with less than about 1e-7 of the total variance are lost.
@@ -297,7 +299,8 @@ def pca(
         rows = measure_columns(X, None)
         axes = _derive_axes(rows, sum_products(X, rows), m, on_failure)
         return Projection(*(adapter(X).send(x, X) for x in axes))
-    mean, components, ratio, n_dropped, first = dispatch.call("pca", X, n_components=m, precision=precision)
+    known = {"precision": precision, "num_threads": validate.num_threads(None)}
+    mean, components, ratio, n_dropped, first = dispatch.call("pca", X, n_components=m, **known)
     _binning.report_dropped(n_dropped, n_rows, first, on_failure, why="a coordinate is not finite")
     return Projection(mean, components, ratio)
 
@@ -328,9 +331,9 @@ def _derive_axes(found: Spread, words: np.ndarray, m: int, on_failure: OnFailure
     return compute_exact_axes(found, words, m)
 
 
-def compute_axes(X: Array, m: int, *, keep_all: bool) -> Projection[Any]:
+def compute_axes(X: Array, m: int, *, keep_all: bool, num_threads: int | None) -> Projection[Any]:
     """Return the principal axes of adopted points; unless `keep_all`, without axes that are only rounding noise."""
-    axes = Projection(*dispatch.call("pca", X, n_components=m, precision="auto")[:3])
+    axes = Projection(*dispatch.call("pca", X, n_components=m, precision="auto", num_threads=num_threads)[:3])
     ratio = adapter(axes.explained_variance_ratio).to_host(axes.explained_variance_ratio)
     if not keep_all:
         # Rounding error of a covariance summed over many points and of its eigenvalues: a few times n units each.
@@ -341,7 +344,7 @@ def compute_axes(X: Array, m: int, *, keep_all: bool) -> Projection[Any]:
 
 def project(points: AdoptedPoints, m: int, *, keep_all: bool, num_threads: int | None) -> AdoptedPoints:
     """Project points onto at most `m` principal axes from :func:`compute_axes`; large results go to a file."""
-    axes = compute_axes(points.X, m, keep_all=keep_all)
+    axes = compute_axes(points.X, m, keep_all=keep_all, num_threads=num_threads)
     m = dispatch.shape_of(axes.components)[0]
     size = points.n * m * 8
     X = points.X

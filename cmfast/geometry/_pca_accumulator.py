@@ -102,7 +102,7 @@ class PcaAccumulator:
         num_threads = validate.num_threads(num_threads)
         X, n_rows, n, *_ = adopt_points(X)
         self._check_columns(n)
-        found = dispatch.call("pca", X, n_components=n, precision="float64")
+        found = dispatch.call("pca", X, n_components=n, precision="float64", num_threads=num_threads)
         mean, components, ratio = (adapter(x).to_host(x) for x in found[:3])
         n_dropped, first = found[3:]
         _binning.report_dropped(n_dropped, n_rows, first, on_failure, why="a coordinate is not finite")

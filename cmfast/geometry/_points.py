@@ -57,10 +57,17 @@ def number_text(
     return adapter(X).send(truth, X), adapter(X).send(guess, X), len(names), names
 
 
+def _type_empty_ids(y: Any, X: Any) -> Any:
+    """Return labels or groups unchanged, but an empty list as int64 in the library of `X`."""
+    typed = validate.type_empty_labels(y)
+    return y if typed is y else adapter(X).send(typed, X)
+
+
 def adopt_labelled_points(X: Array, y_true: Array, y_pred: Array) -> AdoptedPoints:
     """Adopt points with integer labels and predictions, dropping axis names."""
     refuse_swapped_points(X, y_true, y_pred)
     validate.refuse_tables(y_true=y_true, y_pred=y_pred)
+    y_true, y_pred = _type_empty_ids(y_true, X), _type_empty_ids(y_pred, X)
     arrays = dispatch.adopt(X=X, y_true=y_true, y_pred=y_pred)
     X, y_true, y_pred = (x if type(x) is np.ndarray else adapter(x).unwrap(x) for x in arrays)
     n, m = validate.points(X=X)
@@ -90,6 +97,7 @@ class WeightedPoints(NamedTuple):
 
 def adopt_weighted_points(X: Array, weights: Array | None, groups: Array | None) -> WeightedPoints:
     """Adopt points with optional real weights and integer groups."""
+    groups = _type_empty_ids(groups, X)
     X, weights, groups = dispatch.adopt(optional=("weights", "groups"), X=X, weights=weights, groups=groups)
     n, m = validate.points(X=X)
     validate.real(weights=weights)

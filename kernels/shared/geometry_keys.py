@@ -195,12 +195,12 @@ def rank_rows(columns: Iterable[Any], extents: Iterable[int], rank: Callable[[An
     key, size = None, 1
     for column, extent in zip(columns, extents, strict=True):
         index, n = column, extent
-        if size * n >= 2**63:
-            index, some = rank(column)
-            n = len(some)
         if key is not None and size * n >= 2**63:
             key, some = rank(key)
             size = len(some)
+        if size * n >= 2**63:
+            index, some = rank(column)
+            n = len(some)
         key = index if key is None else key * n + index
         size *= n
     return rank(key)

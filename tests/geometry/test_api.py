@@ -1061,3 +1061,21 @@ def test_axes_of_no_points_are_refused(make):
         cmfast.pca(make(np.empty((0, 3))), 2)
     with pytest.warns(cmfast.FailureWarning, match="1 of 1|left out"):
         assert np.isnan(np.asarray(cmfast.pca(make(np.full((1, 3), np.nan)), 2).components)).all()
+
+
+@pytest.mark.parametrize("empty", [[], ()])
+def test_empty_lists_are_labels_of_no_points(empty):
+    """As of `confusion_matrix`; NumPy would make float64 of them."""
+    X, grid, none = np.empty((0, 2)), cmfast.Grid([0.0, 0.0], [1.0, 1.0]), np.empty(0, np.int64)
+    for n_classes in (None, 2):
+        options = {"grid": grid, "n_classes": n_classes}
+        want = cmfast.cell_counts(X, none, none, **options)
+        assert cmfast.cell_counts(X, empty, empty, **options) == want
+        assert cmfast.cell_counts(X, empty, none, **options) == want
+    with pytest.warns(cmfast.DiagnosticWarning, match="only 0 occupied cells"):
+        found = cmfast.geometric_confusion_matrix(X, empty, empty, grid=grid, n_classes=2, on_failure="ignore")
+    assert found.matrix.shape == (2, 2)
+    assert len(cmfast.sparse_histogram(X, grid=grid, groups=empty, weights=empty)) == 0
+    accumulator = cmfast.CellAccumulator(grid, n_classes=2)
+    accumulator.update(X, empty, empty)
+    assert accumulator.counts() == cmfast.cell_counts(X, none, none, grid=grid, n_classes=2)

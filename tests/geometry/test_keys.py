@@ -1,5 +1,7 @@
 """Points dealt to buckets: the same runs as one sort of everything, whatever the keys look like."""
 
+import math
+
 import numpy as np
 import pytest
 from checks import assert_same_bits
@@ -76,6 +78,62 @@ def test_cells_are_those_of_the_definition(m, dtype, small_blocks):
     cells = cmfast.cell_counts(X, y, p, grid=grid)
     assert_same_bits(np.column_stack([cells.cells, cells.labels, cells.predictions]), want)
     assert_same_bits(cells.counts, counts)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int16])
+@pytest.mark.parametrize("kept", ["all", "most", "none"])
+def test_ranked_cells_are_those_of_the_definition(kept, dtype, small_blocks):
+    """Keys of 24 axes with a hundred indices each do not fit in 63 bits."""
+    rng = np.random.default_rng(4)
+    few = np.concatenate([np.round(rng.normal(size=(N // 4, 24)) * 60), np.full((1, 24), -200), np.full((1, 24), 200)])
+    X = few[rng.permutation(np.arange(N) % len(few))].astype(dtype)
+    if kept != "all" and dtype != np.int16:
+        X[:: 7 if kept == "most" else 1, 3] = np.nan
+    y, p = rng.integers(0, 5, (2, N))
+    grid, w = cmfast.Grid(np.full(24, 0.5), np.linspace(2.0, 5.0, 24)), rng.normal(size=N)
+    good = np.isfinite(X).all(axis=1)
+    index = np.floor((X[good].astype(np.float64) - grid.origin) * grid.inverse).astype(np.int64)
+    want, counts = np.unique(np.column_stack([index, y[good], p[good]]), axis=0, return_counts=True)
+    for threads in (1, 3):
+        cells = cmfast.cell_counts(X, y, p, grid=grid, n_classes=5, on_failure="ignore", num_threads=threads)
+        assert_same_bits(np.column_stack([cells.cells, cells.labels, cells.predictions]), want)
+        assert_same_bits(cells.counts, counts)
+        found = cmfast.sparse_histogram(X, grid=grid, weights=w, on_failure="ignore", num_threads=threads)
+        want_cells, place = np.unique(index, axis=0, return_inverse=True)
+        assert_same_bits(found.cells, want_cells)
+        sums = [math.fsum(w[good][place.reshape(-1) == k]) for k in range(len(want_cells))]
+        np.testing.assert_array_equal(found.values, sums)
+
+
+@pytest.mark.parametrize("name", ["spread", "narrow", "one", "skewed", "sorted", "falling", "ends", "without"])
+@pytest.mark.parametrize("least", [1, 1 << 17])
+def test_ranks_are_those_of_the_distinct_values(name, least, small_blocks, monkeypatch):
+    monkeypatch.setattr(_sample_sort, "LEAST_PARTITIONED_POINTS", least)
+    values = np.minimum(keys_of(name), 2**62)
+    rank, some = _sample_sort.rank_densely(values, 3)
+    want, places = np.unique(values, return_inverse=True)
+    assert_same_bits(values[some], want)
+    assert_same_bits(rank, places.astype(np.int64))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int32, np.uint64])
+@pytest.mark.parametrize("n_classes", [1, 3, 4, 100])
+def test_labels_out_of_range_are_found(n_classes, dtype, small_blocks):
+    X, grid = np.random.default_rng(2).normal(size=(N, 2)), cmfast.Grid([0.0, 0.0], [0.5, 0.5])
+    good = np.arange(N, dtype=np.int64).astype(dtype) % n_classes
+    good[0] = n_classes - 1
+    assert cmfast.cell_counts(X, good, good, grid=grid, n_classes=n_classes).n_points == N
+    for wrong in {n_classes, np.iinfo(dtype).max, np.iinfo(dtype).min} - {0}:
+        y = good.copy()
+        y[[1234, N - 1]] = wrong
+        for name, labels in (("y_true", (y, good)), ("y_pred", (good, y))):
+            wanted = rf"{name} must be in 0..{n_classes - 1}, got 2 outside \(first: {wrong} at 1234, {wrong} at 3999\)"
+            if wrong < 2**63:
+                with pytest.raises(ValueError, match=wanted):
+                    cmfast.cell_counts(X, *labels, grid=grid, n_classes=n_classes)
+            else:
+                with pytest.raises(ValueError, match=name):
+                    cmfast.cell_counts(X, *labels, grid=grid, n_classes=n_classes)
 
 
 def test_points_without_a_cell_are_counted_and_named(small_blocks):

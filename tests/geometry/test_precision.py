@@ -7,15 +7,21 @@ from oracle.geometry import pca as oracle
 
 import cmfast
 from cmfast.kernels.cpu._core import pool
-from cmfast.kernels.cpu.geometry import columns
+from cmfast.kernels.cpu.geometry import _scatter
 
 pytestmark = pytest.mark.exhaustive
 
 
 @pytest.fixture
-def every_size(monkeypatch):
+def kernels_at_every_size(monkeypatch):
+    """Use the kernels for a few points, too."""
+    monkeypatch.setattr(_scatter, "KERNEL_PRODUCTS", 0.0)
+
+
+@pytest.fixture
+def every_size(monkeypatch, kernels_at_every_size):
     """Let "auto" take float32 for a few points, too."""
-    monkeypatch.setattr(columns, "MANY_PRODUCTS", 0.0)
+    monkeypatch.setattr(_scatter, "MANY_PRODUCTS", 0.0)
 
 
 def embeddings(rng, spread, n_rows=3000):
@@ -69,7 +75,9 @@ def test_geometric_matrices_do_not_lose_axes(rng, every_size):
 def test_auto_is_float64_for_other_types_and_few_points(rng, monkeypatch):
     X = embeddings(rng, WIDE)
     assert cmfast.pca(X, 3) == cmfast.pca(X, 3, precision="float64")
-    monkeypatch.setattr(columns, "MANY_PRODUCTS", 0.0)
+    monkeypatch.setattr(_scatter, "KERNEL_PRODUCTS", 0.0)
+    assert cmfast.pca(X, 3) == cmfast.pca(X, 3, precision="float64")
+    monkeypatch.setattr(_scatter, "MANY_PRODUCTS", 0.0)
     for other in (X.astype(np.float64), X.astype(np.float16), np.rint(X * 100).astype(np.int32)):
         assert cmfast.pca(other, 3) == cmfast.pca(other, 3, precision="float64")
         near = cmfast.pca(other, 3, precision="float32")

@@ -1,6 +1,7 @@
 """Weights as integers: the shift is that of sums in index order, however the sums are taken."""
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -63,3 +64,29 @@ def test_matrices_are_the_same_without_their_bounds(rng):
     answered = [0, 1, 3]
     lower, matrix, upper = (whole[k][answered] for k in (1, 0, 2))
     assert ((lower <= matrix) & (matrix <= upper)).all()
+
+
+@pytest.mark.parametrize("unused", [np.inf, -np.inf, np.nan, -1.0, 5e-324])
+@pytest.mark.parametrize("power", [0, 950, -990])
+def test_unused_weights_may_be_anything(rng, unused, power):
+    M = rng.integers(1, 9, (70, 60)) * rng.integers(0, 2, (70, 60))
+    W = np.ldexp(rng.random(M.shape) + 0.5, power)
+    W[0, :2], M[0, :2] = (0.0, -0.0), 3
+    expected = geometry_weights.quantise(np.where(M > 0, W, 0.0), M)
+    W[M == 0] = unused
+    fixed = geometry_weights.quantise(np.asfortranarray(W), M)
+    assert fixed[1:] == expected[1:]
+    whole = [
+        int(Fraction(float(w)) * Fraction(2) ** fixed.shift + Fraction(1, 2)) for w in np.where(M > 0, W, 0.0).flat
+    ]
+    assert np.abs(fixed.q - np.reshape(whole, M.shape)).max() <= 1  # of ties
+    np.testing.assert_array_equal(fixed.q, expected.q)
+    for bad in (-1.0, np.nan, np.inf):
+        W[0, 0] = bad
+        assert geometry_weights.quantise(W, M) is None
+
+
+@pytest.mark.parametrize("numbers", [[0.0, -0.0], [0.0, 3.0, 5e-324, -0.0], [2.0, 1.5], [1e308, 0.0], []])
+def test_the_least_positive_number(numbers):
+    least = min((x for x in numbers if x > 0), default=math.inf)
+    assert geometry_weights._find_least_positive(np.array(numbers, np.float64).reshape(1, -1)) == least

@@ -3,13 +3,15 @@
 The key layout is described in ``kernels/shared/geometry_keys.py``.
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cmfast.kernels.cpu._core import pool, row_blocks, vector
+from cmfast.kernels.cpu._core.batches import freeze
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu.geometry import _ranges, _run_length, _sample_sort
+from cmfast.kernels.cpu.geometry import _ranges, _sample_sort
 from cmfast.kernels.shared.geometry_keys import (
     DROPPED,
     MOST_INDEX,
@@ -25,10 +27,13 @@ from cmfast.kernels.shared.geometry_keys import (
 )
 
 MOST_UNROLLED = 16  # axes up to which kernels are compiled for their exact number
+CELLS_AT_A_TIME = 1 << 10  # rows of the table of cells that are computed at a time, in cache
+CELLS_AHEAD = 12  # rows fetched from memory while one is computed
+ELEMENTS_PER_LINE = 16  # of float32; of a line of float64 the machine fetches the other half
 
 
 class GridPoints(NamedTuple):
-    """Points, their grid, and their tags: ``tags(start, stop)`` are int64 below ``2**bits``."""
+    """Points, their grid, and their tags, below ``2**bits``: ``tags(start, stop, out)`` writes those of a range."""
 
     X: Any
     origin: Any
@@ -37,15 +42,20 @@ class GridPoints(NamedTuple):
     bits: int
 
 
+def write_no_tags(_start, _stop, out):
+    """Write the tags of points that have none."""
+    out[...] = 0
+
+
 # Keys.
 
 
 @jit(borrows=True)
-def _pack_points(numbers, m, tags, bits, chunks, constants, out):
+def _pack_points(numbers, m, bits, chunks, constants, out):
     """Write mixed-radix keys of points that all have a cell, by vectorised dot products with place values.
 
-    `numbers` are the coordinates, point after point; `constants` as `_make_constants` returns them. The last vector of
-    a point overlaps the next point, with place value 0; the array is padded after the last point.
+    `out` has their tags. `numbers` are the coordinates, point after point; `constants` as `_make_constants` returns
+    them. The last vector of a point overlaps the next point, with place value 0, so something must follow the last one.
     """
     for r in range(out.shape[0]):
         key = vector.splat(0.0)  # exact, because the key of the cell is below 2**53
@@ -54,34 +64,47 @@ def _pack_points(numbers, m, tags, bits, chunks, constants, out):
             # Subtract, then multiply: two roundings, the same on every device. A fused multiply-add would move points.
             k = vector.floor((x - vector.load(constants, 4 * c)) * vector.load(constants, 4 * c + 1))
             key = vector.fma(k - vector.load(constants, 4 * c + 2), vector.load(constants, 4 * c + 3), key)
-        out[r] = (np.int64(vector.total(key)) << bits) | tags[r]
+        out[r] |= np.int64(vector.total(key)) << bits
 
 
-def _pack_all(block, tags, bits, constants, out):
-    """Write mixed-radix keys of the rows of `block`, which all have a cell, padding a copy of the last rows."""
-    n, m = block.shape
-    chunks = (0,) * (len(constants) // 4)
-    padding = len(chunks) * vector.WIDTH - m
-    inside = max(n - -(-padding // m), 0)
-    last = np.zeros((n - inside) * m + padding, block.dtype)
-    last[: (n - inside) * m] = block[inside:].reshape(-1)
-    numbers = block.reshape(-1)
-    numbers.flags.writeable = last.flags.writeable = False  # one type of array for the compiler
-    _pack_points(numbers, m, tags[:inside], bits, chunks, constants, out[:inside])
-    _pack_points(last, m, tags[inside:], bits, chunks, constants, out[inside:])
+class _Numbers:
+    """Coordinates of a block, point after point, with a padded copy of its last points."""
+
+    def __init__(self, block):
+        n, self.m = block.shape
+        padding = -self.m % vector.WIDTH
+        self.inside = max(n - -(-padding // self.m), 0)
+        last = np.zeros((n - self.inside) * self.m + padding, block.dtype)
+        last[: (n - self.inside) * self.m] = block[self.inside :].reshape(-1)
+        self.numbers, self.last = freeze(block.reshape(-1)), freeze(last)  # one type of array for the compiler
+
+    def pack(self, start, bits, constants, out):
+        """Write mixed-radix keys of points, which all have a cell, from `start` on; `out` has their tags."""
+        chunks = (0,) * (len(constants) // 4)
+        cut = min(max(self.inside - start, 0), len(out))
+        if cut:
+            _pack_points(self.numbers[start * self.m :], self.m, bits, chunks, constants, out[:cut])
+        if cut < len(out):
+            rest = self.last[(start + cut - self.inside) * self.m :]
+            _pack_points(rest, self.m, bits, chunks, constants, out[cut:])
 
 
 def _make_constants(origin, inverse, layout):
     """Return origin, inverse width, lowest index and place value of the axes as interleaved lines of eight."""
     place_values = [volume(layout.extent[d + 1 :]) for d in range(len(origin))]
-    columns = np.array([origin, inverse, layout.low, place_values], np.float64)
-    columns = np.pad(columns, ((0, 0), (0, -columns.shape[1] % vector.WIDTH)))
-    return np.ascontiguousarray(columns.reshape(4, -1, vector.WIDTH).swapaxes(0, 1)).reshape(-1, vector.WIDTH)
+    n_lines = 4 * -(-len(origin) // vector.WIDTH)
+    numbers = np.empty((n_lines + 1) * vector.WIDTH)
+    skip = -(numbers.__array_interface__["data"][0] // numbers.itemsize) % vector.WIDTH
+    out = numbers[skip : skip + n_lines * vector.WIDTH].reshape(n_lines, vector.WIDTH)  # aligned: it is read often
+    columns = np.zeros((4, n_lines // 4 * vector.WIDTH))
+    columns[:, : len(origin)] = origin, inverse, layout.low, place_values
+    out.reshape(-1, 4, vector.WIDTH)[...] = columns.reshape(4, -1, vector.WIDTH).swapaxes(0, 1)
+    return out
 
 
 @jit(borrows=True)
-def _pack_any(X, tags, bits, origin, inverse, low, extent, out):
-    """Write mixed-radix keys of any points in int64; a point without a cell gets ``DROPPED``."""
+def _pack_any(X, bits, origin, inverse, low, extent, out):
+    """Write mixed-radix keys of any points in int64; `out` has their tags. A point without a cell gets ``DROPPED``."""
     for r in range(X.shape[0]):
         cell = np.int64(0)
         kept = True
@@ -92,7 +115,7 @@ def _pack_any(X, tags, bits, origin, inverse, low, extent, out):
             else:
                 kept = False
                 break
-        out[r] = (cell << bits) | tags[r] if kept else DROPPED
+        out[r] = (cell << bits) | out[r] if kept else DROPPED
 
 
 def _make_axis_constants(values, dtype):
@@ -109,24 +132,29 @@ def make_key_function(points, layout, every):
     X, origin, inverse, tags, bits = points
     if every and volume(layout.extent) < 2**53:
         constants = _make_constants(origin, inverse, layout)
+        whole = _Numbers(X) if row_blocks.is_plain(X) else None  # once for all blocks
 
-        def keys_of(block, tagged, out):
+        def pack(first, block, out):
             """Write the keys of one block of points."""
-            _pack_all(block, tagged, bits, constants, out)
+            if whole is None:
+                _Numbers(block).pack(0, bits, constants, out)
+            else:
+                whole.pack(first, bits, constants, out)
     else:
         start_of, steps = (_make_axis_constants(values, np.float64) for values in (origin, inverse))
         low, extent = (_make_axis_constants(values, np.int64) for values in (layout.low, layout.extent))
 
-        def keys_of(block, tagged, out):
+        def pack(_, block, out):
             """Write the keys of one block of points."""
-            _pack_any(block, tagged, bits, start_of, steps, low, extent, out)
+            _pack_any(block, bits, start_of, steps, low, extent, out)
 
     def fill(start, stop, out):
         """Write the keys of points `start` to `stop`."""
         for begin in range(start, stop, row_blocks.BLOCK_ROWS):
             for first, block in row_blocks.iterate_blocks(X, begin, min(begin + row_blocks.BLOCK_ROWS, stop)):
-                last = first + len(block)
-                keys_of(block, tags(first, last), out[first - start : last - start])
+                some = out[first - start : first - start + len(block)]
+                tags(first, first + len(block), some)
+                pack(first, block, some)
 
     return fill
 
@@ -134,34 +162,49 @@ def make_key_function(points, layout, every):
 # Ranks of cells, if mixed-radix keys do not fit in 63 bits.
 
 
-def rank_keys(points, layout, every, num_threads, progress):
-    """Return ``(keys, layout)`` with cells numbered by rank: exact for any number of axes and any index range."""
+def make_rank_function(points, layout, every, num_threads):
+    """Return ``fill`` as :func:`make_key_function` does, of keys with the rank of the cell, and their layout."""
     X, origin, inverse, tags, bits = points
     n = len(X)
-
-    def no_tags(start, stop):
-        """Return zero tags."""
-        return np.zeros(stop - start, np.int64)
 
     columns, volumes = [], []
     for a, b in _group_axes(layout.extent):
         part = KeyLayout(layout.low[a:b], layout.extent[a:b], None)
-        fill = make_key_function(GridPoints(X[:, a:b], origin[a:b], inverse[a:b], no_tags, 0), part, every)
+        fill = make_key_function(GridPoints(X[:, a:b], origin[a:b], inverse[a:b], write_no_tags, 0), part, every)
         columns.append(_sample_sort.compute_keys(fill, n, num_threads))
         volumes.append(volume(part.extent))
     kept = None if every else np.flatnonzero(np.logical_and.reduce([column != DROPPED for column in columns]))
-    rank, some = rank_rows(columns if kept is None else [column[kept] for column in columns], volumes, _rank_densely)
+    if kept is not None:
+        columns = [column[kept] for column in columns]
+    rank, some = rank_rows(columns, volumes, partial(_sample_sort.rank_densely, num_threads=num_threads))
     require_rank_bits(len(some), bits)
     table = _index_table(points, some if kept is None else kept[some], layout, num_threads)
-    tagged = tags(0, n)
-    if kept is None:
-        keys = (rank << bits) | tagged
-    else:
-        keys = np.full(n, DROPPED, np.int64)
-        keys[kept] = (rank << bits) | tagged[kept]
-    if progress is not None:
-        progress(n, n)
-    return keys, KeyLayout(layout.low, layout.extent, table)
+    if kept is not None:
+        rank, found = np.full(n, -1, np.int64), rank
+        rank[kept] = found
+
+    def fill_ranked(start, stop, out):
+        """Write the keys of points `start` to `stop`."""
+        some = rank[start:stop]
+        tags(start, stop, out)
+        out |= some << bits
+        if kept is not None:
+            out[some < 0] = DROPPED
+
+    return fill_ranked, KeyLayout(layout.low, layout.extent, table)
+
+
+@jit(borrows=True)
+def _find_indices(X, rows, origin, inverse, out):
+    """Write the grid indices of some rows of `X`, as float64, fetching rows from memory ahead of their use."""
+    n, m = out.shape
+    for r in range(n):
+        ahead = rows[min(r + CELLS_AHEAD, n - 1)]
+        for d in range(0, m, ELEMENTS_PER_LINE):
+            vector.prefetch(X, ahead, d)
+        row = rows[r]
+        for d in range(m):
+            out[r, d] = np.floor((np.float64(X[row, d]) - origin[d]) * inverse[d])
 
 
 def _index_table(points, rows, layout, num_threads):
@@ -171,9 +214,12 @@ def _index_table(points, rows, layout, num_threads):
 
     def work(_, start, stop):
         """Write the grid indices of one piece."""
-        for first in range(start, stop, row_blocks.BLOCK_ROWS):
-            some = slice(first, min(first + row_blocks.BLOCK_ROWS, stop))
-            out[some] = np.floor((X[rows[some]].astype(np.float64) - origin) * inverse)
+        found = np.empty((CELLS_AT_A_TIME, X.shape[1]))
+        for first in range(start, stop, CELLS_AT_A_TIME):
+            some = slice(first, min(first + CELLS_AT_A_TIME, stop))
+            block, places = row_blocks.take(X, rows[some])
+            _find_indices(block, places, origin, inverse, found[: len(places)])
+            out[some] = found[: len(places)]
 
     seconds = out.size * 4 * _ranges.SECONDS_PER_RANGE_COORDINATE
     pool.run_pieces(work, pool.pieces(len(rows), seconds), seconds=seconds, num_threads=num_threads)
@@ -189,16 +235,6 @@ def _group_axes(extent):
             first, size = d, 1
         size *= n
     yield first, len(extent)
-
-
-def _rank_densely(values):
-    """Return the dense rank of every value, and the index of one representative of each rank."""
-    order = np.argsort(values)
-    ordered = values[order]
-    head = np.concatenate([ordered[:1] == ordered[:1], ordered[1:] != ordered[:-1]])
-    rank = np.empty(len(values), np.int64)
-    rank[order] = np.cumsum(head) - 1
-    return rank, order[head]
 
 
 class Keyed:
@@ -217,38 +253,33 @@ class Keyed:
 
     def all(self):
         """Return ``(keys, layout)`` in the order of the points."""
-        if self._fits:
-            fill = make_key_function(self.points, self._layout, self.every)
-            return _sample_sort.compute_keys(fill, len(self.points.X), self._num_threads, self._progress), self._layout
-        return rank_keys(self.points, self._layout, self.every, self._num_threads, self._progress)
+        fill, layout = self._key_function()
+        return _sample_sort.compute_keys(fill, len(self.points.X), self._num_threads, self._progress), layout
 
     def runs(self):
         """Return ``(keys, counts, layout)``: the distinct keys, sorted, and the number of points of each."""
-        if self._fits:
-            found = _sample_sort.sort_and_count(
-                self._key_function(), len(self.points.X), self._limit(), self._num_threads, self._progress
-            )
-            return *found, self._layout
-        keys, layout = self.all()
-        keys.sort()
-        return *_run_length.encode_runs(keys, self._num_threads), layout
+        fill, layout = self._key_function()
+        limit = max(layout.n_keys(self.points.bits), 1)
+        return *_sample_sort.sort_and_count(fill, len(self.points.X), limit, self._num_threads, self._progress), layout
 
     def can_sum(self):
-        """Return whether :meth:`sums` applies: many points, and keys that fit."""
-        return self._fits and len(self.points.X) >= _sample_sort.LEAST_PARTITIONED_POINTS
+        """Return whether :meth:`sums` applies: to many points."""
+        return len(self.points.X) >= _sample_sort.LEAST_PARTITIONED_POINTS
 
     def sums(self, weights):
         """Return ``(keys, sums, number, layout)``, the first three as ``_sample_sort.sort_and_sum``."""
-        fill, limit = self._key_function(), self._limit()
-        return *_sample_sort.sort_and_sum(fill, weights, limit, self._num_threads, self._progress), self._layout
+        fill, layout = self._key_function()
+        limit = max(layout.n_keys(self.points.bits), 1)
+        return *_sample_sort.sort_and_sum(fill, weights, limit, self._num_threads, self._progress), layout
 
     def _key_function(self):
-        """Return the function that computes the keys of a range of points."""
-        return make_key_function(self.points, self._layout, self.every)
+        """Return the function that computes the keys of a range of points, and their layout.
 
-    def _limit(self):
-        """Return a number that all keys are below, except those of points without a cell."""
-        return max(volume(self._layout.extent) << self.points.bits, 1)
+        All keys are below ``layout.n_keys(bits)``, except those of points without a cell.
+        """
+        if self._fits:
+            return make_key_function(self.points, self._layout, self.every), self._layout
+        return make_rank_function(self.points, self._layout, self.every, self._num_threads)
 
     def sorted(self):
         """Return ``(keys, order, layout)``: sorted keys of the points that have a cell, and the points' indices."""
@@ -318,7 +349,7 @@ def align(keys_a, layout_a, keys_b, layout_b, bits):
     rows = [index_rows(cells, one) for (cells, _), one in zip(found, (layout_a, layout_b), strict=True)]
     both = np.concatenate(rows)
     columns = (both[:, d] - layout.low[d] for d in range(both.shape[1]))
-    rank, some = rank_rows(columns, layout.extent, _rank_densely)
+    rank, some = rank_rows(columns, layout.extent, _sample_sort.rank_densely)
     require_rank_bits(len(some), bits)
     mask = (1 << bits) - 1
     ranks = np.split(rank, [len(rows[0])])

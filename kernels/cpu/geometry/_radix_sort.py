@@ -21,11 +21,15 @@ MOST_NUMPY_SECONDS = 6e-9  # for a key, above which NumPy's sort is slower than 
 
 
 @jit()
-def _sort_by_digits(keys, buffer, counts):
-    """Sort `keys` in place; `buffer` is as long, `counts` is a workspace (MOST_PASSES, DIGITS) of uint32."""
+def _sort_by_digits(keys, buffer, ordered, counts):
+    """Sort `keys` in place; `buffer` is as long, `counts` is a workspace (MOST_PASSES, DIGITS) of uint32.
+
+    Keys that differ in their lowest `ordered` bits only are in order already, and stay so.
+    """
     n, first, differ = len(keys), keys[0], np.int64(0)
     for i in range(n):
         differ |= keys[i] ^ first
+    differ = (differ >> ordered) << ordered
     # A digit begins at the lowest differing bit that no digit before covers: equal bits in between cost no pass.
     shifts, passes, at = np.empty(MOST_PASSES, np.int64), 0, 0
     while differ >> at != 0:
@@ -82,15 +86,18 @@ def is_numpy_slow():
     return best > n * MOST_NUMPY_SECONDS
 
 
-def sort(keys, buffer=None):
-    """Sort nonnegative int64 keys in place; `buffer` may be an int64 array as long, whose content is lost."""
+def sort(keys, buffer=None, ordered=0):
+    """Sort nonnegative int64 keys in place; `buffer` may be an int64 array as long, whose content is lost.
+
+    Keys that differ in their lowest `ordered` bits only must be in order already.
+    """
     if not LEAST_RADIX_KEYS <= len(keys) < 2**32 or not is_numpy_slow():
         keys.sort()
         return
-    sort_by_digits(keys, buffer)
+    sort_by_digits(keys, buffer, ordered)
 
 
-def sort_by_digits(keys, buffer=None):
-    """Sort nonnegative int64 keys in place by a radix sort; `buffer` as in :func:`sort`."""
+def sort_by_digits(keys, buffer=None, ordered=0):
+    """Sort nonnegative int64 keys in place by a radix sort; `buffer` and `ordered` as in :func:`sort`."""
     buffer = np.empty_like(keys) if buffer is None else buffer
-    _sort_by_digits(keys, buffer, np.empty((MOST_PASSES, DIGITS), np.uint32))
+    _sort_by_digits(keys, buffer, ordered, np.empty((MOST_PASSES, DIGITS), np.uint32))

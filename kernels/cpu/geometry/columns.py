@@ -16,7 +16,6 @@ from cmfast.kernels.shared.geometry_keys import NAMED_POSITIONS
 EXACT_ROWS = 1 << 13  # sums of this many squares of 20-bit integers are exact in float64
 MOST_SUMMED_ROWS = 1 << 21  # sums of this many such squares stay below 2**63
 SECONDS_PER_PRODUCT = 4e-11
-MANY_PRODUCTS = 2.0**33  # products of coordinates, from which on float64 takes 0.1 s or more
 # Least share of the variance of an axis computed from float32 products: these have an error of at most 1e-7 of the
 # total variance, so that the variance of the axis has a relative error of at most 1e-3.
 LEAST_SHARE = 1e-4
@@ -119,23 +118,25 @@ def column_quartiles(X):
     return out
 
 
-def pca(X, *, n_components, precision="float64"):
+def pca(X, *, n_components, precision="float64", num_threads=None):
     """Return ``(mean, components, ratio), n_dropped, first_dropped``: principal axes and their shares of the variance.
 
     `precision` is that of the products; "auto" takes float32 if it is accurate enough and saves time.
     """
-    rows, n = X.shape
+    n = X.shape[1]
     # float32 products pay for many products of points that are float32 anyway.
-    pays = precision == "auto" and X.dtype == np.float32 and rows * n**2 >= MANY_PRODUCTS
+    pays = precision == "auto" and X.dtype == np.float32 and _scatter.count_products(X) >= _scatter.MANY_PRODUCTS
     dtype = np.dtype(np.float32 if precision == "float32" or pays else np.float64)
-    found = _scatter.find_centre(X, dtype)
+    found = _scatter.find_centre(X, dtype, num_threads)
     left_out = found.dropped
     dropped = len(left_out), tuple(left_out[:NAMED_POSITIONS])
     if not found.number:
         return found.mean, np.full((n_components, n), np.nan), np.full(n_components, np.nan), *dropped
-    components, ratio = _find_principal_axes(_scatter.compute_scatter(X, found, dtype), n_components)
+    scatter = _scatter.compute_scatter(X, found, dtype, num_threads)
+    components, ratio = _find_principal_axes(scatter, n_components)
     if precision == "auto" and dtype == np.float32 and not ratio[-1] >= LEAST_SHARE:
-        components, ratio = _find_principal_axes(_scatter.compute_scatter(X, found, np.dtype(np.float64)), n_components)
+        scatter = _scatter.compute_scatter(X, found, np.dtype(np.float64), num_threads)
+        components, ratio = _find_principal_axes(scatter, n_components)
     return np.ldexp(found.mean, -found.power), components, ratio, *dropped
 
 

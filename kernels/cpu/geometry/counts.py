@@ -3,6 +3,8 @@
 import numpy as np
 
 from cmfast.kernels.cpu._core import pool
+from cmfast.kernels.cpu._core.batches import freeze
+from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu.geometry import _cells, _keys, _run_length, _segmented_sums
 from cmfast.kernels.cpu.geometry._keys import GridPoints, Keyed
 from cmfast.kernels.shared import halves
@@ -21,26 +23,57 @@ SECONDS_PER_READ_INTEGER = 1e-9
 
 def _check_labels(limit, num_threads, **labels):
     """Return ``(n_classes, outside)``: the number of classes, inferred if `limit` is None, and labels out of range."""
-    spans = [_find_range(y, num_threads) for y in labels.values()]
-    if min(low for low, _ in spans) < 0 or (limit is not None and max(high for _, high in spans) >= limit):
+    lowest, highest = _find_range(tuple(labels.values()), num_threads)
+    if lowest < 0 or (limit is not None and highest >= limit):
         return limit, find_outside(np, limit, **labels)
-    return max(high for _, high in spans) + 1 if limit is None else limit, None
+    return highest + 1 if limit is None else limit, None
 
 
-def _find_range(y, num_threads):
-    """Return the smallest and largest integer, (0, -1) for an empty array."""
-    if not y.size:
+def _find_range(arrays, num_threads):
+    """Return the smallest and largest of all integers of equally long arrays, (0, -1) if they are empty."""
+    n = len(arrays[0])
+    if not n:
         return 0, -1
-    seconds = y.size * SECONDS_PER_READ_INTEGER
-    bounds = pool.pieces(y.size, seconds)
+    seconds = n * len(arrays) * SECONDS_PER_READ_INTEGER
+    bounds = pool.pieces(n, seconds)
     low, high = [0] * len(bounds), [0] * len(bounds)
 
     def work(i, start, stop):
         """Find the range of one piece."""
-        low[i], high[i] = int(y[start:stop].min()), int(y[start:stop].max())
+        parts = [y[start:stop] for y in arrays]
+        low[i], high[i] = min(int(y.min()) for y in parts), max(int(y.max()) for y in parts)
 
     pool.run_pieces(work, bounds, seconds=seconds, num_threads=num_threads)
     return min(low), max(high)
+
+
+@jit(borrows=True)
+def _tag_pairs(y, p, half, n_classes, out):
+    """Write label and prediction packed into one integer, their lowest bits; return whether any is out of range."""
+    mask, last, wrong = (1 << half) - 1, n_classes - 1, np.int64(0)
+    for r in range(out.shape[0]):
+        a, b = y[r], p[r]
+        wrong |= a | b | (last - a) | (last - b)  # negative if one of these is
+        out[r] = ((a & mask) << half) | (b & mask)
+    return wrong < 0
+
+
+def _convert_labels(y):
+    """Return some labels as int64, contiguous and read-only."""
+    return freeze(y if y.dtype == np.int64 and y.flags.c_contiguous else np.ascontiguousarray(y, np.int64))
+
+
+def _make_pair_tags(y_true, y_pred, n_classes):
+    """Return ``tags``, see :class:`GridPoints`, and a list that is not empty once a label is out of range."""
+    half, refused = bits_of(n_classes), []
+
+    def tags(start, stop, out):
+        """Write label and prediction of some points packed into one integer."""
+        y, p = (_convert_labels(x[start:stop]) for x in (y_true, y_pred))
+        if _tag_pairs(y, p, half, n_classes, out):
+            refused.append(start)
+
+    return tags, refused
 
 
 def _count_points(keyed):
@@ -55,19 +88,17 @@ def cell_counts(
     X, y_true, y_pred, *, origin, inverse, n_classes, ranges=None, spread=None, num_threads=None, progress=None
 ):
     """Count the points of every triple (cell, label, prediction)."""
-    n_classes, outside = _check_labels(n_classes, num_threads, y_true=y_true, y_pred=y_pred)
-    if outside is not None:
-        return CountedCells(None, None, None, None, outside)
-    half = bits_of(n_classes)
-
-    def tags(start, stop):
-        """Return label and prediction of points packed into one integer."""
-        return (y_true[start:stop].astype(np.int64) << half) | y_pred[start:stop].astype(np.int64)
-
-    points = GridPoints(X, origin, inverse, tags, 2 * half)
+    labels = {"y_true": y_true, "y_pred": y_pred}
+    if n_classes is None or len(X) != len(y_true):  # else labels are checked when they are read for the keys
+        n_classes, outside = _check_labels(n_classes, num_threads, **labels)
+        if outside is not None:
+            return CountedCells(None, None, None, None, outside)
+    tags, refused = _make_pair_tags(y_true, y_pred, n_classes)
+    points = GridPoints(X, origin, inverse, tags, 2 * bits_of(n_classes))
     keyed = Keyed(points, ranges=ranges, spread=spread, num_threads=num_threads, progress=progress)
-    found = _count_points(keyed)
-    keys, counts, layout, n_dropped, first = found
+    keys, counts, layout, n_dropped, first = _count_points(keyed)
+    if refused:
+        return CountedCells(None, None, None, None, find_outside(np, n_classes, **labels))
     return CountedCells(
         keys, counts, layout.table, Binned(layout.low, layout.extent, n_classes, n_dropped, first), None
     )
@@ -98,7 +129,7 @@ def cell_shapes(keys, counts, *, n_classes):
 
 def _fit(weights, num_threads):
     """Return whether int64 holds every sum of some of these integer weights."""
-    low, high = _find_range(weights, num_threads)
+    low, high = _find_range((weights,), num_threads)
     return halves.fits(low, high, len(weights))
 
 
@@ -130,11 +161,12 @@ def sparse_histogram(X, weights, groups, *, origin, inverse, n_groups, num_threa
             return None, None, None, None, None, outside
     bits = bits_of(n_groups)
 
-    def tags(start, stop):
-        """Return the groups of points as tags."""
-        return np.zeros(stop - start, np.int64) if groups is None else groups[start:stop].astype(np.int64)
+    def tags(start, stop, out):
+        """Write the groups of points as tags."""
+        out[...] = groups[start:stop]
 
-    keyed = Keyed(GridPoints(X, origin, inverse, tags, bits), num_threads=num_threads, progress=progress)
+    points = GridPoints(X, origin, inverse, _keys.write_no_tags if groups is None else tags, bits)
+    keyed = Keyed(points, num_threads=num_threads, progress=progress)
     found = _count_points(keyed) if weights is None else _sum_points(keyed, weights, num_threads)
     keys, values, layout, n_dropped, first = found
     status = None

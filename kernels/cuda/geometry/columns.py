@@ -146,12 +146,12 @@ def _scale_block(block: Any, factors: list[float]) -> Any:
     return block
 
 
-def pca(X: Any, *, n_components: int, precision: str = "float64") -> tuple[Any, ...]:
+def pca(X: Any, *, n_components: int, precision: str = "float64", num_threads: int | None = None) -> tuple[Any, ...]:
     """Return ``(mean, components, ratio), n_dropped, first_dropped``: principal axes and variance shares; synchronises.
 
     Products are float64 for any `precision`.
     """
-    del precision
+    del precision, num_threads
     xp, n = library(X), X.shape[1]
     total, found, largest = xp.zeros(n, np.float64), [], 0.0
     for _, block, finite in _iterate_blocks(X):

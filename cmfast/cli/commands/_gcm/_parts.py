@@ -209,10 +209,9 @@ def _axes(
     held: HeldArrays | None = None,
 ) -> bytes:
     """Return the principal axes of all points, as the bytes of a state."""
-    del threads  # the linear algebra library uses its own
     with _all(parts, columns, held) as X, caller.set_task(FUNCTION):
         n_columns = compute(validate.points, X=X)[1]
-        state: State = compute(compute_axes, X, min(n, n_columns), keep_all=False)
+        state: State = compute(compute_axes, X, min(n, n_columns), keep_all=False, num_threads=threads)
         return state.to_bytes()
 
 
