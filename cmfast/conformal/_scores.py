@@ -64,10 +64,9 @@ def scores(
     """Compute nonconformity scores: how unusual each label is for its row of probabilities.
 
     The labels of a row are ranked by decreasing probability, ties by class. ``sum(y)`` is the sum of the probabilities
-    down to and including label y, at most 1; U is one random number per row, shared by all its labels, as in MAPIE and
-    TorchCP:
+    down to and including label y; U is one random number per row, shared by all its labels, as in MAPIE and TorchCP:
 
-    - "aps": ``sum(y) - U p_y``;
+    - "aps": ``sum(y) - U p_y``, at most 1;
     - "raps": the same ``+ lam * max(0, rank(y) - k_reg)``, ranks counted from 1;
     - "lac": ``1 - p_y``; never randomised;
     - "saps": ``(1 - U) p_y`` for rank 1, ``max(p) + lam * (rank(y) - 1 - U)`` for others, so that small probabilities,

@@ -119,18 +119,19 @@ def test_calibration_is_prediction(options, C):
 
 
 def uneven(C, spread):
-    """Return rows of all kinds: peaked and flat, with ties, with zeros, beyond a sum of 1 and below it."""
+    """Return rows of all kinds: peaked and flat, with ties, zeros, rounding errors, beyond a sum of 1 and below it."""
     rows = np.random.default_rng([C, 5]).dirichlet(np.full(C, spread), 61)
     rows[3] *= 3 / max(1, 3 * rows[3].max())
     rows[4:9] = np.round(rows[4:9] * 2 * C) / (4 * C)
     rows[9:12] = [[1 / C], [0.5 / C], [0.0]]
     rows[12:20][rows[12:20] < 1 / C] = 0.0
     rows[20], rows[21] = np.eye(C)[C - 1], 1.0
+    rows[22], rows[23][::3], rows[24, -1] = -1e-18, -(2**-21), 1 + 2**-40  # rounding errors, which count as 0 and 1
     return rows
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("C", [25, 64, 65, 200])
+@pytest.mark.parametrize("C", [25, 64, 65, 71, 200])
 @pytest.mark.parametrize("spread", [0.02, 0.3, 20.0])
 @pytest.mark.parametrize("options", [*OPTIONS[:3], *OPTIONS[4:]], ids=["aps", "aps-1", "raps", "saps", "top-k"])
 def test_sets_of_many_classes_are_the_scores_below_the_threshold(C, spread, options):
@@ -663,3 +664,28 @@ def test_results_say_what_they_are():
     assert conformal.ccm(sets).explain() == "classes by sets: 12 in some sets"
     assert "of 800 sets contain the true class" in conformal.coverage_confusion(sets, Y).explain()
     assert conformal.score_histogram(U, bins=8).explain() == "scores in 8 bins from 0 to 1, and beyond"
+
+
+def test_thresholds_of_many_scores_are_those_of_a_sort(rng):
+    n = 30_000
+    uniform = rng.random(n)
+    kinds = {
+        "uniform": uniform,
+        "sorted": np.sort(uniform),
+        "reversed": np.sort(uniform)[::-1],
+        "powers": rng.normal(size=n) ** 15,
+        "few values": np.rint(uniform * 3),
+        "one value": np.full(n, 0.25),
+        "nearly one value": np.where(uniform < 1e-3, uniform, 0.25),
+        "infinite": np.where(uniform < 0.4, np.inf, uniform),
+        "not a number": np.where(uniform < 0.4, np.nan, np.finfo(float).max),
+        "neighbours": 0.5 + np.spacing(0.5) * np.rint(uniform * 9),
+        "period": np.tile(uniform[:64], n // 64 + 1)[:n],
+    }
+    alphas = [0.00005, 0.001, 0.1, 0.25, 0.5, 0.75, 0.9, 0.9999]
+    ranks = np.array([n + 1 - int((n + 1) * Fraction(str(alpha))) for alpha in alphas])
+    for kind, s in kinds.items():
+        expected = np.sort(np.where(np.isnan(s), np.inf, s))[ranks - 1]
+        assert_same_bits(conformal.threshold(s, alphas), expected, what=kind)
+        for alpha, value in zip(alphas, expected, strict=True):
+            assert_same_bits(conformal.threshold(s, alpha), np.array([value]), what=f"{kind}, {alpha}")

@@ -4,9 +4,11 @@ import importlib.util
 import sys
 import zlib
 from fractions import Fraction
+from itertools import product
 
 import numpy as np
 import pytest
+from checks import assert_same_bits
 from conformal_peers import import_torchcp
 
 import cmfast
@@ -215,3 +217,42 @@ def test_a_grid_that_ends_below_the_scores_is_said():
     exact = conformal.threshold(own, 0.1)
     assert exact <= conformal.score_histogram(own, bins=90, top=9).threshold(0.1) <= exact + 0.1
     assert np.isinf(conformal.score_histogram(own[:3], bins=90, top=9).threshold(0.1)).all()
+
+
+def _score_all_exactly(p, share, method, penalty, k_reg):
+    """Return the scores of all labels of a row: integers in units of 2**-52, rounded to float64 once.
+
+    `share` of a label's own step counts.
+    """
+    unit = 1 << 52
+    scores, before, top = [0.0] * len(p), 0, round(Fraction(max(p)) * unit)
+    for rank, label in enumerate(sorted(range(len(p)), key=lambda k: -p[k])):
+        own = round(Fraction(share * p[label]) * unit)
+        if method == "raps":
+            whole = min(before + own, unit) + penalty * max(0, rank + 1 - k_reg)
+            before += round(Fraction(p[label]) * unit)
+        else:
+            whole = own if rank == 0 else top + penalty * (rank - 1) + round(Fraction(share * float(penalty)))
+        scores[label] = float(Fraction(whole, unit))
+    return scores
+
+
+@pytest.mark.parametrize("method", ["raps", "saps"])
+def test_penalties_are_added_exactly(rng, method):
+    for C, lam in product((1, 2, 3, 10, 24, 25, 70), (2.0**-52, 0.01, 0.1, 1 / 3, 0.9, 1.0, 2.0 / 3.0, 3.3, 14.0)):
+        P = rng.dirichlet(np.full(C, 0.2), 24)
+        P[0], P[1, 1:] = 1.0 / C, 0.0
+        u = np.concatenate([[0.0, 1.0, 0.5], rng.random(21)])
+        y = rng.integers(0, C, 24)
+        for k_reg in (0, 1, 3, 2 * C) if method == "raps" else (None,):
+            rule = {"method": method, "lam": lam, "u": u} | ({} if k_reg is None else {"k_reg": k_reg})
+            penalty = round(Fraction(lam) * 2**52)
+            expected = np.array(
+                [_score_all_exactly(p, 1.0 - x, method, penalty, k_reg) for p, x in zip(P.tolist(), u, strict=True)]
+            )
+            what = f"{C} classes, {lam}, {k_reg}"
+            assert_same_bits(conformal.scores(P, **rule), expected, what=what)
+            assert_same_bits(conformal.scores(P, y, **rule), expected[np.arange(24), y], what=what)
+            limits = np.array([0.5, *expected[3, :2], *expected[:, y[0]].max(keepdims=True), 1.01])
+            sets = conformal.prediction_sets(P, limits, **rule).mask
+            np.testing.assert_array_equal(sets, expected <= limits[:, None, None], err_msg=what)

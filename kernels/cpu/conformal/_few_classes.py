@@ -21,11 +21,12 @@ from cmfast.kernels.cpu._core.vector import (
     where,
 )
 from cmfast.kernels.cpu.conformal import _fixed_point
-from cmfast.kernels.cpu.conformal._fixed_point import SCORE_UNIT, WHOLE_UNITS
-from cmfast.kernels.shared.conformal import SAPS, UNITS
+from cmfast.kernels.cpu.conformal._fixed_point import SCORE_UNIT
+from cmfast.kernels.shared.conformal import SAPS, TOP_K, UNITS
 
 MOST_TILE_CLASSES = 24
 ROWS_AHEAD = 64  # how many rows ahead of their use probabilities are prefetched
+MOST_EXACT_PENALTY = 1 << 53  # units of all rank penalties of a row: up to it, each is a float64, and scores round once
 MOST_FLOAT_TOTAL = 1.99  # row sum that stays below 2 with one more drawn share
 
 
@@ -52,14 +53,9 @@ def new_tile(C):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def gather_rows(P, u, rows, tile, draws):
-    """Transpose eight rows, at the storage indices `rows`, to `tile`, and copy their draws."""
+def load_rows(P, rows, tile):
+    """Transpose eight rows, at the storage indices `rows`, to `tile`."""
     C, at = P.shape[1], (rows[0], rows[1], rows[2], rows[3], rows[4], rows[5], rows[6], rows[7])
-    # One store: eight narrow ones would make the next load of the line wait until all are in the cache.
-    if len(u):
-        store(draws, 0, pack(u[at[0]], u[at[1]], u[at[2]], u[at[3]], u[at[4]], u[at[5]], u[at[6]], u[at[7]]))
-    else:
-        store(draws, 0, splat(1.0))
     if C < WIDTH:
         for j in range(C):
             for w in range(WIDTH):
@@ -71,6 +67,18 @@ def gather_rows(P, u, rows, tile, draws):
     for column in range(0, C - WIDTH + 1, WIDTH):
         load_block(tile, column, P, at, column)
     load_block(tile, C - WIDTH, P, at, C - WIDTH)
+
+
+@jit(inner=True, inline=True, borrows=True)
+def gather_rows(P, u, rows, tile, draws):
+    """Transpose eight rows, at the storage indices `rows`, to `tile`, and copy their draws."""
+    at = rows[0], rows[1], rows[2], rows[3], rows[4], rows[5], rows[6], rows[7]
+    # One store: eight narrow ones would make the next load of the line wait until all are in the cache.
+    if len(u):
+        store(draws, 0, pack(u[at[0]], u[at[1]], u[at[2]], u[at[3]], u[at[4]], u[at[5]], u[at[6]], u[at[7]]))
+    else:
+        store(draws, 0, splat(1.0))
+    load_rows(P, rows, tile)
 
 
 @jit(inner=True, inline=True, borrows=True)
@@ -145,17 +153,21 @@ def rank_labels(tile, parts, before, ahead, counted):
 @jit(inner=True, inline=True, borrows=True)
 def score_labels(tile, draws, before, ahead, penalty, k_reg, out):
     """Write the scores of all labels from mass and rank; `penalty` applies to ranks above `k_reg`."""
-    one, draw = splat(1.0), load(draws, 0)
+    zero, one, draw = splat(0.0), splat(1.0), load(draws, 0)
+    step, ranks = splat(np.float64(penalty) * SCORE_UNIT), splat(np.float64(1 - k_reg))
     for j in range(len(tile)):
+        whole = load(before, j) + ((one + draw * load(tile, j)) - one)
+        whole = where(whole > one, one, whole)
         if penalty == 0:
-            whole = load(before, j) + ((one + draw * load(tile, j)) - one)
-            store(out, j, where(whole > one, one, whole))
-            continue
-        for w in range(WIDTH):
-            whole = min(
-                np.int64(before[j, w] * UNITS) + _fixed_point.round_to_units(draws[0, w] * tile[j, w]), WHOLE_UNITS
-            )
-            out[j, w] = np.float64(whole + penalty * max(0, np.int64(ahead[j, w]) + 1 - k_reg)) * SCORE_UNIT
+            store(out, j, whole)
+        elif penalty * len(out) <= MOST_EXACT_PENALTY:
+            beyond = load(ahead, j) + ranks
+            store(out, j, whole + where(beyond > zero, beyond, zero) * step)
+        else:
+            store(out, j, whole)
+            for w in range(WIDTH):
+                beyond = penalty * max(0, np.int64(ahead[j, w]) + 1 - k_reg)
+                out[j, w] = np.float64(np.int64(out[j, w] * UNITS) + beyond) * SCORE_UNIT
 
 
 @jit(inner=True, inline=True, borrows=True)
@@ -184,7 +196,17 @@ def score_ranks(tile, count, rule):
         p = load(tile.shares, j)
         largest = where(p > largest, p, largest)
     store(tile.before, 0, largest)  # ranks suffice, so that the mass is free to be overwritten
+    zero, one, draw, step = splat(0.0), splat(1.0), load(tile.draws, 0), splat(np.float64(rule.penalty) * SCORE_UNIT)
+    # The step below the first label, to which the steps between whole ranks are added.
+    first, second = ((one + draw * largest) - one, ((one + largest) - one) + ((one + draw * step) - one))
     for j in range(count):
+        rank = load(tile.ahead, j)
+        if rule.method == TOP_K:
+            store(tile.scores, j, rank + draw)
+            continue
+        if rule.penalty * len(tile.shares) <= MOST_EXACT_PENALTY:
+            store(tile.scores, j, where(rank == zero, first, second + (rank - one) * step))
+            continue
         for w in range(WIDTH):
             tile.scores[j, w] = _fixed_point.score_rank(
                 rule.method, np.int64(tile.ahead[j, w]), tile.before[0, w], tile.draws[0, w], rule.penalty

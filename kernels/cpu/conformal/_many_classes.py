@@ -7,20 +7,41 @@ number of labels that follows from the largest probability. Their cuts are sough
 towards each other until few labels are between them; only these are sorted.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from cmfast.kernels.cpu._core.bits import popcount
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.vector import WIDTH, load, new_lines, some, splat, sqrt, store, total, where
+from cmfast.kernels.cpu._core.vector import (
+    WIDTH,
+    bits,
+    largest,
+    load,
+    load_row,
+    maximum,
+    new_lines,
+    pack,
+    some,
+    splat,
+    store,
+    total,
+    where,
+)
 from cmfast.kernels.cpu.conformal import _few_classes, _ranking, _single_row, _sorting_network
-from cmfast.kernels.cpu.conformal._fixed_point import SCORE_UNIT, WHOLE_UNITS, clamp_share
+from cmfast.kernels.cpu.conformal._fixed_point import (
+    LEAST_SHARE,
+    MOST_SHARE,
+    SCORE_UNIT,
+    WHOLE_UNITS,
+    clamp_share,
+    is_share,
+)
 from cmfast.kernels.cpu.conformal._strided_rows import ProbabilityRows, locate_eight_rows
-from cmfast.kernels.shared.conformal import SAPS, UNITS, ScoreRule
+from cmfast.kernels.shared.conformal import BITS_PER_WORD, SAPS, UNITS, ScoreRule
 from cmfast.kernels.status import OK
 
-HALF_WORD_BITS = 32  # bits of a word that are accumulated as one float64
 PIVOT_SHARES = (1.0, 4.0, 8.0)  # tried pivots, as multiples of the mean mass per label outside the largest set
 SUM_ERROR = 2.0**-50  # most rounding error of a sum of probabilities, per label
 RANK_PIVOT_SHARES = (0.06, 0.25, 1.0, 4.0)  # the same, as multiples of the mean probability, for sets by rank
@@ -36,17 +57,17 @@ class EightRows(NamedTuple):
 
     Attributes
     ----------
-    tile, kept, found : array of float64, shape (C, 8), in whole eights of lines
-        All probabilities; those above the pivot, sorted; and the scores of the latter.
-    halves : array of float64, shape (2 * words, 8)
-        Bits of all labels, by halves of words.
-    words : array of int64, shape (8, words)
-        Bits of the labels above the pivot.
+    kept, found : array of float64, shape (C, 8), in whole eights of lines
+        Probabilities above the pivot, sorted; and their scores.
+    words, above : array of int64, shape (8, words) and (words,)
+        Bits of the labels from the pivot on; and of those of one row from the upper pivot on.
     draws, fulls, cuts, sizes : array of float64, shape (1, 8)
         Random draws; score of the last label with a draw of 1; cut probability of a set; number of labels in it.
     limits : array of float64, shape (A + 2, 8)
         Thresholds, then the largest one that excludes any label; by rank: the numbers of labels in the sets, and the
         largest and the least of those that are neither 0 nor all; 0 if none is.
+    tops : array of float64, shape (1, 8)
+        Largest probability.
     highs, skipped : array of float64, shape (1, 8)
         By rank: a probability above the cuts of all sets, and the number of labels from it on.
     flags : array of float64, shape (2, 8)
@@ -57,16 +78,16 @@ class EightRows(NamedTuple):
         Workspace of rows that take the general path.
     """
 
-    tile: Any
     kept: Any
     found: Any
-    halves: Any
     words: Any
+    above: Any
     draws: Any
     fulls: Any
     cuts: Any
     sizes: Any
     limits: Any
+    tops: Any
     highs: Any
     skipped: Any
     flags: Any
@@ -82,9 +103,9 @@ def _new_eight_rows(C, words, A):
     """Allocate the workspace."""
     depth = -(-C // WIDTH) * WIDTH
     return EightRows(
-        new_lines(C), new_lines(depth), new_lines(depth), new_lines(2 * words), np.empty((WIDTH, words), np.int64),
-        new_lines(1), new_lines(1), new_lines(1), new_lines(1), new_lines(A + 2), new_lines(1), new_lines(1),
-        new_lines(2),
+        new_lines(depth), new_lines(depth), np.empty((WIDTH, words), np.int64), np.empty(words, np.int64),
+        new_lines(1), new_lines(1), new_lines(1), new_lines(1), new_lines(A + 2),
+        new_lines(1), new_lines(1), new_lines(1), new_lines(2),
         np.empty(WIDTH, np.int64), np.empty(WIDTH, np.int64), np.empty(WIDTH, np.int64), np.empty(WIDTH, np.int64),
         _ranking.new_ranking(C),
     )  # fmt: skip
@@ -105,14 +126,68 @@ def _locate_rows(eight, groups, first, count, n, n_groups):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _load_thresholds(eight, q, count, penalty, k_reg):
+def _select_last_labels(C):
+    """Return a mask of the last C % 8 of the last eight labels: the others belong to the eight labels before."""
+    return pack(0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0) >= splat(np.float64(WIDTH - C % WIDTH))
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _measure_row(P, r):
+    """Return the sum of a row's probabilities, the largest one, and whether all are in [0, 1].
+
+    Sums of multiples of 2^-52 below 2 are exact in any order; NaN shows in the sum.
+    """
+    C, zero, one = P.shape[1], splat(0.0), splat(1.0)
+    sum_, low, high = zero, zero, zero
+    for j in range(0, C - WIDTH + 1, WIDTH):
+        p = load_row(P, r, j)
+        low, high = where(p < low, p, low), where(p > high, p, high)
+        sum_ = sum_ + ((one + p) - one)
+    if C % WIDTH:
+        p = load_row(P, r, C - WIDTH)
+        low, high = where(p < low, p, low), where(p > high, p, high)
+        sum_ = sum_ + where(_select_last_labels(C), (one + p) - one, zero)
+    whole = total(sum_)
+    return whole, largest(high), not some((low < zero) | (high > one)) and whole < np.inf
+
+
+@jit(inner=True, borrows=True)
+def _measure_clamped_row(P, r):
+    """Return the sum of a row's clamped probabilities, the largest one, and whether all are valid."""
+    whole, most, good = 0.0, 0.0, True
+    for j in range(P.shape[1]):
+        good = good and LEAST_SHARE <= P[r, j] <= MOST_SHARE
+        p = clamp_share(P[r, j])
+        whole += (1.0 + p) - 1.0
+        most = max(most, p)
+    return whole, most, good
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _measure_rows(P, draws, count, eight):
+    """Write draws, sums and largest probabilities of all rows, and flag rows that take the general path."""
+    for w in range(WIDTH):
+        r = eight.rows[w]  # after `count` rows the last one again
+        draw = draws[r] if len(draws) else 1.0
+        whole, most, good = _measure_row(P, r)
+        if not good:
+            whole, most, good = _measure_clamped_row(P, r)
+        good = good and is_share(draw) and whole <= _few_classes.MOST_FLOAT_TOTAL and w < count
+        eight.draws[0, w], eight.tops[0, w], eight.flags[1, w] = draw, most, whole
+        eight.flags[0, w] = 0.0 if good else 1.0
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _load_thresholds(eight, q, C, penalty, k_reg):
     """Write each row's thresholds, the score of its last label, and the largest threshold that excludes any label."""
-    A, C = q.shape[1], len(eight.tile)
-    for w in range(count):
+    A = q.shape[1]
+    for w in range(WIDTH):
+        if eight.flags[0, w] != 0.0:
+            continue
         full = (
             np.float64(min(np.int64(eight.flags[1, w] * UNITS), WHOLE_UNITS) + penalty * max(0, C - k_reg)) * SCORE_UNIT
         )
-        b, g, most = eight.batch[w], eight.groups[w] if eight.flags[0, w] == 0.0 else 0, -np.inf
+        b, g, most = eight.batch[w], eight.groups[w], -np.inf
         for a in range(A):
             limit = q[b, a, g, 0]
             eight.limits[a, w] = limit
@@ -123,41 +198,47 @@ def _load_thresholds(eight, q, count, penalty, k_reg):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _find_pivot(tile, flags, limits, a, out):
-    """Write a probability per row below which every label scores above the largest threshold; 0 if none is found."""
-    zero, limit = splat(0.0), load(limits, a)
-    total = load(flags, 1) - splat(SUM_ERROR * len(tile))  # below pivots, probabilities are summed without rounding
-    unit = (total - limit) * splat(1.0 / len(tile))
-    first, second, third = splat(PIVOT_SHARES[0]) * unit, splat(PIVOT_SHARES[1]) * unit, splat(PIVOT_SHARES[2]) * unit
+def _find_pivot(P, r, whole, limit):
+    """Return a probability below which every label scores above the threshold `limit`; 0 if none is found.
+
+    `whole` is the sum of the row.
+    """
+    C, zero = P.shape[1], splat(0.0)
+    whole -= SUM_ERROR * C  # below pivots, probabilities are summed without rounding
+    unit = (whole - limit) / C
+    first, second, third = splat(PIVOT_SHARES[0] * unit), splat(PIVOT_SHARES[1] * unit), splat(PIVOT_SHARES[2] * unit)
     x, y, z = zero, zero, zero
-    for j in range(len(tile)):
-        p = load(tile, j)
+    for j in range(0, C - WIDTH + 1, WIDTH):
+        p = maximum(load_row(P, r, j), zero)  # rounding errors below 0 count as 0
         x = x + where(p < first, p, zero)
         y = y + where(p < second, p, zero)
         z = z + where(p < third, p, zero)
-    pivot = where(total - x > limit, first, zero)
-    pivot = where(total - y > limit, second, pivot)
-    pivot = where(total - z > limit, third, pivot)
-    store(out, 0, where(pivot > zero, pivot, zero))
+    if C % WIDTH:
+        p = where(_select_last_labels(C), maximum(load_row(P, r, C - WIDTH), zero), zero)
+        x = x + where(p < first, p, zero)
+        y = y + where(p < second, p, zero)
+        z = z + where(p < third, p, zero)
+    pivot = 0.0
+    if whole - total(x) > limit:
+        pivot = PIVOT_SHARES[0] * unit
+    if whole - total(y) > limit:
+        pivot = PIVOT_SHARES[1] * unit
+    if whole - total(z) > limit:
+        pivot = PIVOT_SHARES[2] * unit
+    return max(pivot, 0.0)
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _count_by_rank(eight, q, count, rule):
+def _count_by_rank(eight, q, C, rule):
     """Write the number of labels in each set by SAPS or top-k scores, and the largest and least that need a cut."""
-    A, C, largest = q.shape[1], len(eight.tile), splat(0.0)
-    for j in range(C):
-        p = load(eight.tile, j)
-        largest = where(p > largest, p, largest)
-    store(eight.fulls, 0, largest)
-    store(eight.limits, A, splat(0.0))
-    store(eight.limits, A + 1, splat(0.0))
-    for w in range(count):
-        b, g, most, least = eight.batch[w], eight.groups[w], 0, C
+    A = q.shape[1]
+    for w in range(WIDTH):
         if eight.flags[0, w] != 0.0:
             continue
+        b, g, most, least = eight.batch[w], eight.groups[w], 0, C
         for a in range(A):
             size = _single_row.count_ranks_included(
-                C, q[b, a, g, 0], eight.fulls[0, w], eight.draws[0, w], rule.method, rule.penalty
+                C, q[b, a, g, 0], eight.tops[0, w], eight.draws[0, w], rule.method, rule.penalty
             )
             eight.limits[a, w] = np.float64(size)
             if 0 < size < C:
@@ -165,70 +246,65 @@ def _count_by_rank(eight, q, count, rule):
         eight.limits[A, w], eight.limits[A + 1, w] = np.float64(most), np.float64(min(most, least))
 
 
-@jit(inner=True, inline=True)
-def _raise_pivot(pivot, number, most, low, held):
-    """Return the higher of two pivots with at least `most` labels from it on, and the number of these labels."""
-    fits = (number >= most) & (pivot > low)
-    return where(fits, pivot, low), where(fits, number, held)
-
-
-@jit(inner=True, inline=True)
-def _lower_pivot(pivot, number, least, high, above):
-    """Return the lower of two pivots with less than `least` labels from it on, and the number of these labels."""
-    fits = (number < least) & (pivot < high)
-    return where(fits, pivot, high), where(fits, number, above)
+@jit(inner=True, inline=True, borrows=True)
+def _count_from_pivots(P, r, pivots):
+    """Return the numbers of labels with at least the probability of each of four pivots."""
+    C, zero, one = P.shape[1], splat(0.0), splat(1.0)
+    least = -1.0  # instead of 0: rounding errors below 0 count as 0
+    first, second = splat(pivots[0] if pivots[0] > 0.0 else least), splat(pivots[1] if pivots[1] > 0.0 else least)
+    third, fourth = splat(pivots[2] if pivots[2] > 0.0 else least), splat(pivots[3] if pivots[3] > 0.0 else least)
+    x, y, z, v = zero, zero, zero, zero
+    for j in range(0, C - WIDTH + 1, WIDTH):
+        p = load_row(P, r, j)
+        x = x + where(p >= first, one, zero)
+        y = y + where(p >= second, one, zero)
+        z = z + where(p >= third, one, zero)
+        v = v + where(p >= fourth, one, zero)
+    if C % WIDTH:
+        p = where(_select_last_labels(C), load_row(P, r, C - WIDTH), splat(2.0 * least))
+        x = x + where(p >= first, one, zero)
+        y = y + where(p >= second, one, zero)
+        z = z + where(p >= third, one, zero)
+        v = v + where(p >= fourth, one, zero)
+    return total(x), total(y), total(z), total(v)
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _find_window(eight, A):
-    """Write two pivots for each row, between which all cuts by rank are: `cuts`, the lower, and `highs`; and `skipped`.
+def _find_window(P, r, eight, w, A):
+    """Write two pivots for row `r`, between which all its cuts by rank are: `cuts`, the lower, `highs`; and `skipped`.
 
     From the lower one on there are enough labels for the largest set, and from the upper one on fewer than in the
     least. Pivots at equal ratios between both replace them until few labels are between them.
     """
-    tile, C = eight.tile, len(eight.tile)
-    zero, one, infinity = splat(0.0), splat(1.0), splat(np.inf)
-    most, least = load(eight.limits, A), load(eight.limits, A + 1)
-    low, high, above = where(most > zero, zero, infinity), infinity, zero
-    held = where(most > zero, splat(np.float64(C)), zero)
-    unit = load(eight.flags, 1) * splat(1.0 / C)
-    first, second = splat(RANK_PIVOT_SHARES[0]) * unit, splat(RANK_PIVOT_SHARES[1]) * unit
-    third, fourth = splat(RANK_PIVOT_SHARES[2]) * unit, splat(RANK_PIVOT_SHARES[3]) * unit
+    C, most, least = P.shape[1], eight.limits[A, w], eight.limits[A + 1, w]
+    low, high, held, above = 0.0, np.inf, float(C), 0.0
+    if most == 0.0:
+        low, held = np.inf, 0.0
+    unit = eight.flags[1, w] / C
+    shares = RANK_PIVOT_SHARES
+    pivots = shares[0] * unit, shares[1] * unit, shares[2] * unit, shares[3] * unit
     for _ in range(MOST_TURNS):
         before = held - above
-        x, y, z, v = zero, zero, zero, zero
-        for j in range(C):
-            p = load(tile, j)
-            x = x + where(p >= first, one, zero)
-            y = y + where(p >= second, one, zero)
-            z = z + where(p >= third, one, zero)
-            v = v + where(p >= fourth, one, zero)
-        low, held = _raise_pivot(first, x, most, low, held)
-        low, held = _raise_pivot(second, y, most, low, held)
-        low, held = _raise_pivot(third, z, most, low, held)
-        low, held = _raise_pivot(fourth, v, most, low, held)
-        high, above = _lower_pivot(fourth, v, least, high, above)
-        high, above = _lower_pivot(third, z, least, high, above)
-        high, above = _lower_pivot(second, y, least, high, above)
-        high, above = _lower_pivot(first, x, least, high, above)
+        numbers = _count_from_pivots(P, r, pivots)
+        for k in range(4):
+            if numbers[k] >= most and pivots[k] > low:
+                low, held = pivots[k], numbers[k]
+            if numbers[k] < least and pivots[k] < high:
+                high, above = pivots[k], numbers[k]
         window = held - above
-        spare = window - (most - least)
-        if not some(spare > splat(FEW_IN_WINDOW)) or total(window) > LEAST_GAIN * total(before):
+        if window - (most - least) <= FEW_IN_WINDOW or window > LEAST_GAIN * before:
             break
-        top = where(high < infinity, high, load(eight.fulls, 0))
-        first = where(low > zero, low, splat(OCTAVES_BELOW) * top)
-        third = sqrt(first * top)
-        second, fourth = sqrt(first * third), sqrt(third * top)
-    store(eight.cuts, 0, low)
-    store(eight.highs, 0, high)
-    store(eight.skipped, 0, above)
+        top = high if high < np.inf else eight.tops[0, w]
+        first = low if low > 0.0 else OCTAVES_BELOW * top
+        third = math.sqrt(first * top)
+        pivots = first, math.sqrt(first * third), third, math.sqrt(third * top)
+    eight.cuts[0, w], eight.highs[0, w], eight.skipped[0, w] = low, high, above
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _cut_by_rank(eight, a, count):
+def _cut_by_rank(eight, a, C):
     """Write the number of labels in the sets of threshold `a`, and their least probability."""
-    C = len(eight.tile)
-    for w in range(count):
+    for w in range(WIDTH):
         if eight.flags[0, w] == 0.0:
             size = np.int64(eight.limits[a, w])
             eight.sizes[0, w] = np.float64(size)
@@ -237,73 +313,74 @@ def _cut_by_rank(eight, a, count):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _write_bits(tile, cuts, halves):
-    """Write the bits of labels with probability >= cut, as half words in float64."""
-    zero, cut, C = splat(0.0), load(cuts, 0), len(tile)
-    for h in range(len(halves)):
-        word, bit = zero, splat(1.0)
-        for j in range(HALF_WORD_BITS * h, min(HALF_WORD_BITS * (h + 1), C)):
-            word = word + where(load(tile, j) >= cut, bit, zero)
-            bit = bit + bit
-        store(halves, h, word)
+def _write_bits(P, r, cut, words):
+    """Write the bits of the labels of row `r` with probability >= cut to `words`; return their number.
 
-
-@jit(inner=True, inline=True, borrows=True)
-def _write_bits_between(tile, lows, highs, halves):
-    """Write the bits of labels with low <= probability < high, as half words in float64."""
-    zero, low, high, C = splat(0.0), load(lows, 0), load(highs, 0), len(tile)
-    for h in range(len(halves)):
-        word, bit = zero, splat(1.0)
-        for j in range(HALF_WORD_BITS * h, min(HALF_WORD_BITS * (h + 1), C)):
-            p = load(tile, j)
-            word = word + where((p >= low) & (p < high), bit, zero)
-            bit = bit + bit
-        store(halves, h, word)
-
-
-@jit(inner=True, inline=True, borrows=True)
-def _join_half_words(halves, w, words):
-    """Join the half words of row `w` to 64-bit words; return the number of set bits."""
-    found = 0
-    for k in range(len(words)):
-        words[k] = np.int64(halves[2 * k, w]) | np.int64(halves[2 * k + 1, w]) << HALF_WORD_BITS
-        found += popcount(words[k])
+    Eight labels are a byte, from one comparison. Of the last C % 8, the last eight labels are compared.
+    """
+    limit, C, found = splat(cut if cut > 0.0 else -1.0), P.shape[1], 0  # rounding errors below 0 count as 0
+    full = C // WIDTH * WIDTH
+    for k in range(full // BITS_PER_WORD):
+        word, first = 0, BITS_PER_WORD * k
+        for j in range(0, BITS_PER_WORD, WIDTH):  # unrolled
+            word |= bits(load_row(P, r, first + j) >= limit) << j
+        words[k] = word
+        found += popcount(word)
+    word, first = 0, full // BITS_PER_WORD * BITS_PER_WORD
+    if first < C:
+        for j in range(0, full - first, WIDTH):
+            word |= bits(load_row(P, r, first + j) >= limit) << j
+        if full < C:
+            word |= bits(load_row(P, r, C - WIDTH) >= limit) >> (full + WIDTH - C) << (full - first)
+        words[first // BITS_PER_WORD] = word
+        found += popcount(word)
     return found
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _compact_labels(count, eight, by_rank):
+def _compact_labels(P, eight, by_rank):
     """Compact the labels above the pivot, `by_rank` between both, to `kept`; return the largest number in a row.
 
     Lines are padded with zeros. If most labels are picked, all are, and none is above.
     """
-    tile, kept, words, C, most = eight.tile, eight.kept, eight.words, len(eight.tile), 0
-    if by_rank:
-        _write_bits_between(tile, eight.cuts, eight.highs, eight.halves)
-    else:
-        _write_bits(tile, eight.cuts, eight.halves)
-    for w in range(count):
+    kept, words, above, C, most = eight.kept, eight.words, eight.above, P.shape[1], 0
+    for w in range(WIDTH):
         if eight.flags[0, w] == 0.0:
-            most = max(most, _join_half_words(eight.halves, w, words[w]))
+            found = _write_bits(P, eight.rows[w], eight.cuts[0, w], words[w])
+            if by_rank and eight.highs[0, w] < np.inf:
+                found -= _write_bits(P, eight.rows[w], eight.highs[0, w], above)
+                for k in range(len(above)):
+                    words[w, k] ^= above[k]
+            most = max(most, found)
     if most > MOST_PICKED_SHARE * C:
+        most = C
         store(eight.skipped, 0, splat(0.0))
-        for j in range(C):
-            store(kept, j, load(tile, j))
+        _few_classes.load_rows(P, eight.rows, kept)
         for j in range(C, len(kept)):
             store(kept, j, splat(0.0))
-        return C
-    for j in range(-(-most // WIDTH) * WIDTH):
-        store(kept, j, splat(0.0))
-    for w in range(count):
-        size = 0
-        for k in range(words.shape[1] if eight.flags[0, w] == 0.0 else 0):
-            word, j = words[w, k], 64 * k
-            while word:
-                lowest = word & -word
-                kept[size, w] = tile[j + popcount(lowest - 1), w]
-                size += 1
-                word ^= lowest
+    else:
+        for j in range(-(-most // WIDTH) * WIDTH):
+            store(kept, j, splat(0.0))
+        for w in range(WIDTH):
+            if eight.flags[0, w] == 0.0:
+                _copy_labels(P, eight.rows[w], words[w], kept[:, w])
+    for j in range(most):
+        p = load(kept, j)
+        store(kept, j, where(p > splat(0.0), where(p > splat(1.0), splat(1.0), p), splat(0.0)))
     return most
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _copy_labels(P, r, words, out):
+    """Copy the probabilities of the labels of row `r` whose bits are set."""
+    size = 0
+    for k in range(len(words)):
+        word, first = words[k], BITS_PER_WORD * k
+        while word:
+            lowest = word & -word
+            out[size] = P[r, first + popcount(lowest - 1)]
+            size += 1
+            word ^= lowest
 
 
 @jit(inner=True, inline=True, borrows=True)
@@ -313,19 +390,20 @@ def _score_sorted(kept, most, draws, penalty, k_reg, out):
     for k in range(most):
         p = load(kept, k)
         whole = before + ((one + draw * p) - one)
-        store(out, k, where(whole > one, one, whole))
-        before = before + ((one + p) - one)
         beyond = penalty * max(0, k + 1 - k_reg)
-        if beyond > 0:
+        is_exact = beyond <= _few_classes.MOST_EXACT_PENALTY
+        store(out, k, where(whole > one, one, whole) + splat(np.float64(beyond) * SCORE_UNIT if is_exact else 0.0))
+        before = before + ((one + p) - one)
+        if not is_exact:
             for w in range(WIDTH):
                 out[k, w] = np.float64(np.int64(out[k, w] * UNITS) + beyond) * SCORE_UNIT
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _find_cut(eight, a, most):
+def _find_cut(eight, a, most, C):
     """Write the number of labels in the sets of threshold `a` and their least probability; scores never decrease."""
     zero, one, limit = splat(0.0), splat(1.0), load(eight.limits, a)
-    size, cut, full = zero, splat(np.inf), splat(np.float64(len(eight.tile)))
+    size, cut, full = zero, splat(np.inf), splat(np.float64(C))
     for k in range(most):
         excluded = load(eight.found, k) > limit
         if not some(~excluded):
@@ -347,11 +425,11 @@ def _fill_empty(P, count, eight):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _write_set(row, halves, w, cut, size, words):
+def _write_set(P, r, cut, size, words):
     """Write the words of a row's set, removing the last labels of a tie at the cut if they exceed `size`."""
-    extra, j = _join_half_words(halves, w, words) - size, len(row) - 1
+    extra, j = _write_bits(P, r, cut, words) - size, P.shape[1] - 1
     while extra > 0:
-        if clamp_share(row[j]) == cut:
+        if clamp_share(P[r, j]) == cut:
             words[j >> 6] ^= np.int64(1) << (j & 63)
             extra -= 1
         j -= 1
@@ -369,39 +447,39 @@ def fill_sets_many_classes(rows, q, rule, top1, out, start, stop):
 @jit(inner=True, inline=True, borrows=True)
 def _fill_eight_rows(rows, q, rule, top1, eight, out, first, count):
     """Fill the sets of `count` rows, at most eight, from row `first` on."""
-    P, A, penalty, k_reg = rows.P, q.shape[1], rule.penalty, rule.k_reg
+    P, A, C, penalty, k_reg = rows.P, q.shape[1], rows.P.shape[1], rule.penalty, rule.k_reg
     locate_eight_rows(first, count, rows.n, rows.step, eight.rows)
-    _few_classes.gather_rows(P, rows.draws, eight.rows, eight.tile, eight.draws)
-    is_much = _few_classes.validate_rows(eight.tile, eight.draws, eight.flags)
+    _measure_rows(P, rows.draws, count, eight)
     _locate_rows(eight, rows.groups, first, count, rows.n, q.shape[2])
     for w in range(count):
         out.status[first + w] = OK
-        if is_much or eight.flags[0, w] != 0.0:
-            eight.flags[0, w] = 1.0
+        if eight.flags[0, w] != 0.0:
             _single_row.fill_sets(rows, first + w, q, rule, top1, eight.ranking, out)
-    if is_much:
-        return
     by_rank = rule.method >= SAPS
     if by_rank:
-        _count_by_rank(eight, q, count, rule)
-        _find_window(eight, A)
+        _count_by_rank(eight, q, C, rule)
     else:
-        _load_thresholds(eight, q, count, penalty, k_reg)
-        _find_pivot(eight.tile, eight.flags, eight.limits, A, eight.cuts)
-    most = _compact_labels(count, eight, by_rank)
+        _load_thresholds(eight, q, C, penalty, k_reg)
+    for w in range(WIDTH):
+        if eight.flags[0, w] != 0.0:
+            continue
+        if by_rank:
+            _find_window(P, eight.rows[w], eight, w, A)
+        else:
+            eight.cuts[0, w] = _find_pivot(P, eight.rows[w], eight.flags[1, w], eight.limits[A, w])
+    most = _compact_labels(P, eight, by_rank)
     _sorting_network.sort_lanes(eight.kept, -(-most // WIDTH) * WIDTH)
     if not by_rank:
         _score_sorted(eight.kept, most, eight.draws, penalty, k_reg, eight.found)
     for a in range(A):
         if by_rank:
-            _cut_by_rank(eight, a, count)
+            _cut_by_rank(eight, a, C)
         else:
-            _find_cut(eight, a, most)
+            _find_cut(eight, a, most, C)
         if top1:
             _fill_empty(P, count, eight)
-        _write_bits(eight.tile, eight.cuts, eight.halves)
         for w in range(count):
             if eight.flags[0, w] == 0.0:
                 e, i, size = eight.batch[w] * A + a, eight.place[w], np.int64(eight.sizes[0, w])
-                _write_set(P[eight.rows[w]], eight.halves, w, eight.cuts[0, w], size, out.words[e, i])
+                _write_set(P, eight.rows[w], eight.cuts[0, w], size, out.words[e, i])
                 out.sizes[e, i] = size

@@ -98,7 +98,7 @@ def _count_by_distinct_set(sets, low, high, kinds, out):
 
 @jit()
 def _count_pairs(packed, n_parts, out, start, stop):
-    """Write the upper triangles of the counts of partitions `start` to `stop` over all batch elements."""
+    """Write the upper triangles of the counts of partitions `start` to `stop`; of single partitions both triangles."""
     n, C = packed.shape[1], out.shape[2]
     columns = np.empty((C, BLOCK_SETS // 64), np.uint64)
     block, members = np.empty(64, np.uint64), np.empty(C, np.int64)
@@ -107,10 +107,10 @@ def _count_pairs(packed, n_parts, out, start, stop):
         sets, G = packed[part // n_parts], out[part]
         G[:] = 0
         low, high = n * (part % n_parts) // n_parts, n * (part % n_parts + 1) // n_parts
-        if C > 0 and 1 << min(C, 62) <= min(MOST_KINDS, high - low):
+        has_few_kinds = C > 0 and 1 << min(C, 62) <= min(MOST_KINDS, high - low)
+        if has_few_kinds:
             _count_by_distinct_set(sets, low, high, kinds, G)
-            continue
-        for first in range(low, high, BLOCK_SETS):
+        for first in range(high if has_few_kinds else low, high, BLOCK_SETS):
             count, steps = min(BLOCK_SETS, high - first), 0
             for i in range(count if C > MOST_PACKED_CLASSES else 0):
                 sizes[i] = 0
@@ -129,6 +129,10 @@ def _count_pairs(packed, n_parts, out, start, stop):
             else:
                 _transpose_sets(sets, first, count, block, columns)
                 _count_shared(columns, -(-count // 64), G)
+        if n_parts == 1:
+            for i in range(C):
+                for j in range(i):
+                    G[i, j] = G[j, i]
 
 
 @jit()
@@ -153,10 +157,12 @@ def ccm(packed, *, n_classes, num_threads=None):
     flat.setflags(write=False)
     affordable = MOST_PART_BYTES // max(1, 8 * C * C * size)
     n_parts = max(1, min(MOST_SAMPLE_PARTS, affordable, n // BLOCK_SETS, MOST_SAMPLE_PARTS // max(size, 1)))
-    parts, out = np.empty((size * n_parts, C, C), np.int64), np.empty((size, C, C), np.int64)
+    parts = np.empty((size * n_parts, C, C), np.int64)
     seconds = size * (n / 64 + 64) * C * C / 2 * SECONDS_PER_WORD
     pool.run(_count_pairs, (flat, n_parts, parts), size * n_parts, seconds=seconds, num_threads=num_threads)
-    seconds = parts.size * SECONDS_PER_WORD
+    if n_parts == 1:
+        return parts.reshape(*batch, C, C)
+    out, seconds = np.empty((size, C, C), np.int64), parts.size * SECONDS_PER_WORD
     pool.run(_merge_parts, (parts, n_parts, out), size, seconds=seconds, num_threads=num_threads)
     return out.reshape(*batch, C, C)
 

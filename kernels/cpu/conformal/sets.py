@@ -44,16 +44,29 @@ def _load_thresholds(rows, q, a, tile, first, count, out):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _compare_scores(found, limits, line, marks):
-    """Return the bitset and the number of the labels within the thresholds from `line` on, for eight rows.
+def _compare_scores(found, limits, marks, sums):
+    """Write the sum of the marks of the labels within each threshold, for eight rows: their bits plus `ONE_LABEL` each.
 
-    The marks of labels, their bits plus `ONE_LABEL`, are added in one sum.
+    `limits` holds a line per threshold, or one per threshold and label. Of thresholds for all labels, two at a time
+    share the loads of scores and marks.
     """
-    zero, both = splat(0.0), splat(0.0)
-    for j in range(len(found)):
-        both = both + where(load(found, j) > load(limits, line + j), zero, load(marks, j))
-    size = floor(both * splat(1.0 / ONE_LABEL))
-    return both - size * splat(ONE_LABEL), size
+    A, C, zero = len(sums), len(found), splat(0.0)
+    if len(limits) > A:
+        for a in range(A):
+            both = zero
+            for j in range(C):
+                both = both + where(load(found, j) > load(limits, a * C + j), zero, load(marks, j))
+            store(sums, a, both)
+        return
+    for a in range(0, A, 2):
+        b = min(a + 1, A - 1)
+        first, second, both, other = load(limits, a), load(limits, b), zero, zero
+        for j in range(C):
+            score, mark = load(found, j), load(marks, j)
+            both = both + where(score > first, zero, mark)
+            other = other + where(score > second, zero, mark)
+        store(sums, a, both)
+        store(sums, b, other)
 
 
 @jit()
@@ -66,7 +79,8 @@ def _fill_sets_few_classes(rows, q, rule, top1, out, start, stop):
     flat_words, flat_sizes = out_words.reshape(-1), out_sizes.reshape(-1)
     tile = _few_classes.new_tile(C)
     at, flags, found = tile.rows, tile.flags, tile.scores
-    words, sizes, limits, marks = new_lines(1), new_lines(1), new_lines(A * C), new_lines(C)
+    labels = C if q.shape[3] > 1 else 1  # thresholds of each alpha
+    words, sizes, limits, marks, sums = new_lines(1), new_lines(1), new_lines(A * labels), new_lines(C), new_lines(A)
     for j in range(C):
         store(marks, j, splat(np.float64(1 << j) + ONE_LABEL))
     known = -1  # batch element whose thresholds are in `limits`, if they hold for all eight rows
@@ -81,14 +95,17 @@ def _fill_sets_few_classes(rows, q, rule, top1, out, start, stop):
         alike = len(groups) == 0 and count == WIDTH and first + count <= end
         if not alike or known != b:
             for a in range(A):
-                _load_thresholds(rows, q, a, tile, first, count, limits[a * C : (a + 1) * C])
+                _load_thresholds(rows, q, a, tile, first, count, limits[a * labels : (a + 1) * labels])
             known = b if alike else -1
         for w in range(count):
             out_status[first + w] = OK if flags[0, w] == 0.0 else INVALID
         together = alike and not top1 and not some(load(flags, 0) != 0.0)  # the sets of eight rows follow each other
         place = first + (A - 1) * n * b  # of the first set
+        _compare_scores(found, limits, marks, sums)
         for a in range(A):
-            word, size = _compare_scores(found, limits, a * C, marks)
+            both = load(sums, a)
+            size = floor(both * splat(1.0 / ONE_LABEL))
+            word = both - size * splat(ONE_LABEL)
             if together:
                 store_elements(flat_words, place + a * n, word)
                 store_elements(flat_sizes, place + a * n, size)

@@ -14,17 +14,26 @@ SECONDS_PER_SCORE = 1.5e-8
 SECONDS_PER_SORTED = 4e-9  # per score, eight rows at a time
 WEIGHT_BITS = 36  # of the largest calibration weight
 MOST_WEIGHT_BITS = 61  # of a new weight: a larger one counts as this, and its threshold is infinity
+SEED = np.uint64(88172645463325252)  # of the choice of pivots
+SAMPLED = 256  # values of a sample from which a pivot is taken
+MOST_QUICK = 2048  # values up to which pivots are medians of three
 MOST_SORTED = 1024  # scores of a row for which eight rows are sorted together
 
 
 @jit(inner=True)
-def _select(v, low, high, k):
+def _draw(seed):
+    """Return the next state of a xorshift generator."""
+    seed ^= seed << np.uint64(13)
+    seed ^= seed >> np.uint64(7)
+    return seed ^ (seed << np.uint64(17))
+
+
+@jit(inner=True)
+def _select_few(v, low, high, k):
     """Partition ``v[low:high]`` in place so that index `k` holds what sorting would put there (quickselect)."""
-    seed = np.uint64(88172645463325252)
+    seed = SEED
     while high - low > 1:
-        seed ^= seed << np.uint64(13)
-        seed ^= seed >> np.uint64(7)
-        seed ^= seed << np.uint64(17)
+        seed = _draw(seed)
         step = np.uint64(high - low)
         a, b = v[low + np.int64(seed % step)], v[low + np.int64((seed >> np.uint64(20)) % step)]
         c = v[(low + high) // 2]
@@ -45,6 +54,45 @@ def _select(v, low, high, k):
             low = i
         else:
             return
+
+
+@jit(inner=True)
+def _select(v, low, high, k):
+    """Partition ``v[low:high]`` in place so that index `k` holds what sorting would put there (Floyd and Rivest 1975).
+
+    Pivots are values of a sample near the rank. Values below the pivot are moved to the front, without branches; if
+    none is, those equal to it.
+    """
+    seed, is_least, pivot = SEED, False, 0.0
+    while True:
+        place, end = k, high
+        is_sampled = high - low > MOST_QUICK
+        if is_sampled:
+            for i in range(low, low + SAMPLED):
+                seed = _draw(seed)
+                j = low + np.int64(seed % np.uint64(high - low))
+                v[i], v[j] = v[j], v[i]
+            share = (k - low) / (high - low)
+            # Two standard deviations from the rank, so that it is in the smaller part.
+            apart = 2.0 * np.sqrt(SAMPLED * share * (1.0 - share)) + 1.0
+            place = np.int64(share * SAMPLED + (apart if share < 0.5 else -apart))
+            place, end = low + min(max(place, 0), SAMPLED - 1), low + SAMPLED
+        _select_few(v, low, end, place)
+        if not is_sampled:
+            return
+        pivot = np.nextafter(pivot, np.inf) if is_least else v[place]
+        end = low
+        for i in range(low, high):
+            x = v[i]
+            v[i] = v[end]
+            v[end] = x
+            end += x < pivot
+        if is_least and (k < end or pivot == np.inf):
+            return
+        if k < end:
+            high, is_least = end, False
+        else:
+            low, is_least = end, end == low
 
 
 @jit(inner=True)
