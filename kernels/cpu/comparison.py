@@ -6,10 +6,12 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu._core.vector import WIDTH, absolute, load, pack, splat, store, where
 from cmfast.kernels.shared.comparison import CODES_OF_COMPARISONS, KL, L1
 from cmfast.kernels.status import INVALID, OK, ZERO_LINE
 
 SECONDS_PER_COMPARED_CELL = 2e-9
+LEAST_LANES = 3  # pairs from which SIMD lanes pay; eight lanes of one pair would divide each cell eight times
 
 
 @jit(inline=True)
@@ -30,50 +32,113 @@ def _select_matrix(S, b):
     return S[b if S.shape[0] > 1 else 0]
 
 
-@jit()
-def _write_totals(S, T, out_totals, out_status, start, stop):
-    """Write the totals of both matrices of every pair, and the status."""
-    for b in range(start, stop):
-        s = _sum_valid(_select_matrix(S, b))
-        t = _sum_valid(_select_matrix(T, b))
-        out_totals[b, 0] = s
-        out_totals[b, 1] = t
-        if not (s < np.inf and t < np.inf):
-            out_status[b] = INVALID
-        elif s == 0.0 or t == 0.0:
-            out_status[b] = ZERO_LINE
-        else:
-            out_status[b] = OK
+@jit(inner=True, inline=True, borrows=True)
+def _select_rows(S, b, stop):
+    """Return the indices of the matrices of eight pairs from `b` on; the last one fills up."""
+    last = min(S.shape[0], stop) - 1
+    return (
+        min(b, last),
+        min(b + 1, last),
+        min(b + 2, last),
+        min(b + 3, last),
+        min(b + 4, last),
+        min(b + 5, last),
+        min(b + 6, last),
+        min(b + 7, last),
+    )
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _gather(S, rows, k):
+    """Return cell `k` of eight matrices, one in each lane."""
+    return pack(
+        np.float64(S[rows[0], k]),
+        np.float64(S[rows[1], k]),
+        np.float64(S[rows[2], k]),
+        np.float64(S[rows[3], k]),
+        np.float64(S[rows[4], k]),
+        np.float64(S[rows[5], k]),
+        np.float64(S[rows[6], k]),
+        np.float64(S[rows[7], k]),
+    )
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _sum_pairs(S, T, rows, others):
+    """Return the totals of the matrices of eight pairs, and the statuses of the pairs."""
+    zero, infinity = splat(0.0), splat(np.inf)
+    s, t, valid = zero, zero, infinity > zero
+    for k in range(S.shape[1]):
+        x, y = _gather(S, rows, k), _gather(T, others, k)
+        valid = valid & (x >= zero) & (y >= zero)
+        s, t = s + x, t + y
+    valid = valid & (s < infinity) & (t < infinity)
+    codes = where((s > zero) & (t > zero), splat(float(OK)), splat(float(ZERO_LINE)))
+    return s, t, where(valid, codes, splat(float(INVALID)))
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _write_pairs(total, codes, lanes, out, out_status, b, stop):
+    """Write the results of eight pairs, NaN of those that failed, and their statuses; `lanes` is a buffer."""
+    store(lanes, 0, where(codes == splat(float(OK)), total, splat(np.nan)))
+    store(lanes, 1, codes)
+    for w in range(min(WIDTH, stop - b)):
+        out[b + w] = lanes[0, w]
+        out_status[b + w] = np.int8(lanes[1, w])
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _write_pair(total, s, t, out, out_status, b):
+    """Write the result of pair `b`, whose totals are `s` and `t`, NaN of an invalid matrix, and its status."""
+    if not (s < np.inf and t < np.inf):
+        out_status[b] = INVALID
+    else:
+        out_status[b] = OK if s > 0.0 and t > 0.0 else ZERO_LINE
+    out[b] = total if out_status[b] == OK else np.nan
 
 
 @jit()
-def _write_overlaps(S, T, totals, status, out, start, stop):
-    """Write the overlap, the sum of the smaller of two shares, of every pair."""
-    for b in range(start, stop):
-        if status[b] != OK:
-            out[b] = np.nan
-            continue
-        p, q = _select_matrix(S, b), _select_matrix(T, b)
-        s, t = totals[b, 0], totals[b, 1]
-        total = 0.0
-        for k in range(p.shape[0]):
-            total += min(np.float64(p[k]) / s, np.float64(q[k]) / t)
-        out[b] = min(total, 1.0)  # rounding alone can exceed one
+def _write_overlaps(S, T, out, out_status, start, stop):
+    """Write the overlap, the sum of the smaller of two shares, of every pair, and its status."""
+    lanes = np.empty((2, WIDTH))
+    for b in range(start, stop, WIDTH):
+        if stop - b < LEAST_LANES:
+            for c in range(b, stop):
+                p, q = _select_matrix(S, c), _select_matrix(T, c)
+                s, t, total = _sum_valid(p), _sum_valid(q), 0.0
+                for k in range(p.shape[0]):
+                    total += min(np.float64(p[k]) / s, np.float64(q[k]) / t)
+                _write_pair(min(total, 1.0), s, t, out, out_status, c)
+            break
+        rows, others = _select_rows(S, b, stop), _select_rows(T, b, stop)
+        s, t, codes = _sum_pairs(S, T, rows, others)
+        total, one = splat(0.0), splat(1.0)
+        for k in range(S.shape[1]):
+            x, y = _gather(S, rows, k) / s, _gather(T, others, k) / t
+            total = total + where(x < y, x, y)
+        total = where(total < one, total, one)  # rounding alone can exceed one
+        _write_pairs(total, codes, lanes, out, out_status, b, stop)
 
 
 @jit()
-def _write_l1_distances(S, T, totals, status, out, start, stop):
-    """Write the L1 distance of every pair."""
-    for b in range(start, stop):
-        if status[b] != OK:
-            out[b] = np.nan
-            continue
-        p, q = _select_matrix(S, b), _select_matrix(T, b)
-        s, t = totals[b, 0], totals[b, 1]
-        total = 0.0
-        for k in range(p.shape[0]):
-            total += abs(np.float64(p[k]) / s - np.float64(q[k]) / t)
-        out[b] = total
+def _write_l1_distances(S, T, out, out_status, start, stop):
+    """Write the L1 distance of every pair, and its status."""
+    lanes = np.empty((2, WIDTH))
+    for b in range(start, stop, WIDTH):
+        if stop - b < LEAST_LANES:
+            for c in range(b, stop):
+                p, q = _select_matrix(S, c), _select_matrix(T, c)
+                s, t, total = _sum_valid(p), _sum_valid(q), 0.0
+                for k in range(p.shape[0]):
+                    total += abs(np.float64(p[k]) / s - np.float64(q[k]) / t)
+                _write_pair(total, s, t, out, out_status, c)
+            break
+        rows, others = _select_rows(S, b, stop), _select_rows(T, b, stop)
+        s, t, codes = _sum_pairs(S, T, rows, others)
+        total = splat(0.0)
+        for k in range(S.shape[1]):
+            total = total + absolute(_gather(S, rows, k) / s - _gather(T, others, k) / t)
+        _write_pairs(total, codes, lanes, out, out_status, b, stop)
 
 
 @jit(inline=True)
@@ -89,20 +154,27 @@ def _kl_term(x, y):
 
 
 @jit()
-def _write_kl_divergences(S, T, totals, status, out, start, stop):
-    """Write the KL divergence of every pair."""
-    for b in range(start, stop):
-        if status[b] != OK:
-            out[b] = np.nan
-            continue
-        p, q = _select_matrix(S, b), _select_matrix(T, b)
-        s, t = totals[b, 0], totals[b, 1]
-        total = 0.0
-        for k in range(p.shape[0]):
-            x = np.float64(p[k]) / s
-            y = np.float64(q[k]) / t
-            total += _kl_term(x, y)
-        out[b] = total
+def _write_kl_divergences(S, T, out, out_status, start, stop):
+    """Write the KL divergence of every pair, and its status."""
+    lanes = np.empty((3, WIDTH))
+    for b in range(start, stop, WIDTH):
+        if stop - b < LEAST_LANES:
+            for c in range(b, stop):
+                p, q = _select_matrix(S, c), _select_matrix(T, c)
+                s, t, total = _sum_valid(p), _sum_valid(q), 0.0
+                for k in range(p.shape[0]):
+                    total += _kl_term(np.float64(p[k]) / s, np.float64(q[k]) / t)
+                _write_pair(total, s, t, out, out_status, c)
+            break
+        rows, others = _select_rows(S, b, stop), _select_rows(T, b, stop)
+        s, t, codes = _sum_pairs(S, T, rows, others)
+        store(lanes, 2, splat(0.0))
+        for k in range(S.shape[1]):
+            store(lanes, 0, _gather(S, rows, k) / s)
+            store(lanes, 1, _gather(T, others, k) / t)
+            for w in range(min(WIDTH, stop - b)):
+                lanes[2, w] += _kl_term(lanes[0, w], lanes[1, w])
+        _write_pairs(load(lanes, 2), codes, lanes, out, out_status, b, stop)
 
 
 def _compare(kernel, S, T, num_threads):
@@ -112,10 +184,9 @@ def _compare(kernel, S, T, num_threads):
     cells = S.shape[-2] * S.shape[-1]
     P, Q = (x.reshape(x.shape[0], cells) for x in (S3, T3))
     n = math.prod(batch)
-    totals, status, out = np.empty((n, 2)), np.empty(n, np.int8), np.empty(n)
+    status, out = np.empty(n, np.int8), np.empty(n)
     seconds = 2 * n * cells * SECONDS_PER_COMPARED_CELL
-    pool.run(_write_totals, (P, Q, totals, status), n, seconds=seconds, num_threads=num_threads)
-    pool.run(kernel, (P, Q, totals, status, out), n, seconds=seconds, num_threads=num_threads)
+    pool.run(kernel, (P, Q, out, status), n, seconds=seconds, tile=WIDTH, num_threads=num_threads)
     return out.astype(batches.result_dtype(S, T), copy=False).reshape(batch), status.reshape(batch)
 
 

@@ -23,6 +23,7 @@ MOST_NUMPY_SAMPLES = 4096
 FEW_LABELS = 64  # classes up to which NumPy counts, if their number is not given
 MOST_FEW_CLASSES = 300  # given classes up to which NumPy counts
 INT64, UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
+LEAST_LARGE_SPAN = 512  # range of labels from which on a table of all pairs, of 2 MB, takes longer than few samples
 GUESS = 4096  # labels sampled to guess the size of the table
 FINE = np.int8(OK)
 
@@ -378,9 +379,9 @@ def confusion_matrix(y_true, y_pred, weight, groups, *, n_classes, labels, n_gro
     else:
         table = _count_range(samples, labels, n_tables) if _are_integers(y_true, y_pred, labels) else None
         if table is None:
-            y_true, y_pred, n_classes = _map_labels(y_true, y_pred, labels, ignored, num_threads)
+            y_true, y_pred, low, n_classes = _map_labels(y_true, y_pred, labels, ignored, num_threads)
             samples = _LabelSamples(y_true, y_pred, weight, groups, None, num_threads)
-            table, _ = samples.tables(0, n_classes, n_tables, weighted=weighted)
+            table, _ = samples.tables(low, n_classes, n_tables, weighted=weighted)
     return (*_shape_tables(table, samples.batch, groups is not None, weight), None)
 
 
@@ -426,7 +427,9 @@ def _count_range(samples, labels, n_groups):
         return count(span, weighted=weighted)[0][..., order[:, None], order]
     step = max(1, samples.n // GUESS)
     low, high = samples.span(samples.y_true[:GUESS, ::step], samples.y_pred[:GUESS, ::step])
-    if not fits((low, high)):
+    # To find the labels of few samples takes less time than to clear two large tables.
+    few = high - low >= LEAST_LARGE_SPAN and MOST_NUMPY_SAMPLES < samples.n < (high - low) ** 2 / 4
+    if not fits((low, high)) or (few and not weighted):
         return None
     # The range of a sample, widened, usually suffices.
     span = (0, (1 << high.bit_length()) - 1) if low >= 0 and 0 <= high < MOST_LABEL_SPAN else (low, high)
@@ -440,7 +443,11 @@ def _count_range(samples, labels, n_groups):
     order = np.flatnonzero(present.any(axis=0) | present.any(axis=1))
     if weighted:  # a label whose samples all weigh nothing occurs nonetheless
         table, _ = count(span, weighted=True)
-    return table if order.size == table.shape[-1] else table[..., order[:, None], order]
+    if order.size == table.shape[-1]:
+        return table
+    if _are_range(order):  # a copy by rows takes a fraction of the time
+        return np.ascontiguousarray(table[..., order[0] : order[-1] + 1, order[0] : order[-1] + 1])
+    return table[..., order[:, None], order]
 
 
 def _are_integers(*arrays):
@@ -455,7 +462,8 @@ def _are_integers(*arrays):
 def _map_labels(y_true, y_pred, labels, ignored, num_threads):
     """Map labels to indices in `labels`, or in the sorted distinct labels; -1 if absent or ignored.
 
-    Labels that are only predicted where the truth is ignored do not count as present.
+    Labels that are only predicted where the truth is ignored do not count as present. The third result is the lowest
+    index, 0 unless the distinct labels are a whole range: then they are returned as they are.
     """
     classes, given = labels, (y_true, y_pred)
     if labels is None:
@@ -464,8 +472,15 @@ def _map_labels(y_true, y_pred, labels, ignored, num_threads):
             seen = truth != ignored
             given = truth[seen], guess[seen]
         classes = distinct.find_distinct(*given, num_threads=num_threads)
+        if ignored is None and _are_range(classes) and _are_integers(y_true, y_pred):
+            return y_true, y_pred, int(classes[0]), len(classes)
     truth = distinct.find_positions(y_true, classes, ignored=ignored, num_threads=num_threads)
-    return truth, distinct.find_positions(y_pred, classes, num_threads=num_threads), len(classes)
+    return truth, distinct.find_positions(y_pred, classes, num_threads=num_threads), 0, len(classes)
+
+
+def _are_range(integers):
+    """Return whether sorted distinct integers are consecutive int64."""
+    return integers.dtype == INT64 and integers.size > 0 and int(integers[-1]) - int(integers[0]) < integers.size
 
 
 def _shape_tables(table, batch, grouped, weight):

@@ -23,6 +23,38 @@ def several(n):
     return SHAPES.flatmap(lambda shape: st.tuples(*[hnp.arrays(np.float64, shape, elements=cells)] * n))
 
 
+# Order of operations
+
+
+def in_order(M):
+    """Return the cells as shares of their sum, which is added up in the order of memory; None of an invalid matrix."""
+    cells, total = [float(x) for x in M.ravel()], 0.0
+    for x in cells:
+        total += x
+    return [x / total for x in cells] if min(cells) >= 0 and 0 < total < np.inf else None
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 8, 9, 19])
+def test_sums_are_in_the_order_of_the_cells_for_any_number_of_pairs(n, rng):
+    S, T = rng.exponential(size=(2, n, 3, 4)) * 10.0 ** rng.integers(-8, 8, (2, n, 3, 4))
+    for k, bad in enumerate((np.nan, -1.0, np.inf, 0.0, 1e308)):
+        S[3 * k + 1 :: 15, 1 : 1 + 2 * (bad != 0), 2] = bad
+        T[3 * k + 2 :: 15] = bad
+    for other in (T, T[:1]):
+        overlaps, distances = [], []
+        for s, t in zip(S, np.broadcast_to(other, S.shape), strict=True):
+            p, q = in_order(s), in_order(t)
+            pairs = None if p is None or q is None else list(zip(p, q, strict=True))
+            overlap, distance = (0.0, 0.0) if pairs else (np.nan, np.nan)
+            for x, y in pairs or ():
+                overlap += min(x, y)
+                distance += abs(x - y)
+            overlaps.append(min(overlap, 1.0) if pairs else np.nan)
+            distances.append(distance)
+        assert_same_bits(cmfast.overlap(S, other, on_failure="ignore"), np.array(overlaps))
+        assert_same_bits(cmfast.l1_distance(S, other, on_failure="ignore"), np.array(distances))
+
+
 # Laws
 
 

@@ -319,3 +319,23 @@ def test_what_a_sparse_matrix_is_not_made_of():
         cmfast.confusion_matrix([0, 1], [0, 1], sample_weight=[1.0, np.nan], sparse=True)
     with pytest.warns(cmfast.FailureWarning, match="INVALID"):
         cmfast.metrics.mcc(scipy.sparse.csr_array(np.array([[3, -1], [1, 2]])))
+
+
+@pytest.mark.parametrize("low", [0, -700, 10**12])
+@pytest.mark.parametrize("has_gap", [False, True])
+def test_many_labels_with_and_without_gaps(rng, low, has_gap):
+    for n, size in ((20_000, 900), (1_200_000, 900), (20_000, 2000), (300_000, 2000)):
+        y, p = rng.integers(low, low + size, (2, n))
+        if has_gap:
+            y, p = (np.where(x == low + 7, low, x) for x in (y, p))
+        y[-1] = low + size + 3 * has_gap  # occurs once, and last
+        w = rng.integers(0, 3, n)
+        classes, codes = np.unique(np.stack([y, p]), return_inverse=True)
+        cells = (codes[0] * len(classes) + codes[1]).ravel()
+        for weight in (None, w):
+            expected = np.zeros((len(classes), len(classes)), np.int64)
+            np.add.at(expected.reshape(-1), cells, 1 if weight is None else weight)
+            assert_same_bits(cmfast.confusion_matrix(y, p, sample_weight=weight), expected)
+        batch = cmfast.confusion_matrix(np.stack([y, p]), np.stack([p, y]))
+        for table in (batch[0], batch[1].T):
+            assert_same_bits(table, np.bincount(cells, minlength=len(classes) ** 2).reshape(2 * [len(classes)]))

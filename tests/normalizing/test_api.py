@@ -22,6 +22,36 @@ both_functions = pytest.mark.parametrize("function", [cmfast.normalize, cmfast.i
 every_method = pytest.mark.parametrize("method", ["all", "row", "col", "bi"])
 
 
+# Order of operations
+
+
+def sum_in_order(M, method):
+    """Return the sums of the rows, of the columns, or of the sums of the rows, each in the order of its cells."""
+    lines = M.T if method == "col" else M
+    sums = [0.0] * len(lines)
+    for k, line in enumerate(lines.tolist()):
+        for x in line:
+            sums[k] += x
+    whole = 0.0
+    for x in sums:
+        whole += x
+    return np.array({"all": whole, "row": np.array(sums)[:, None], "col": np.array(sums)[None]}[method])
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (4, 11), (16, 5), (17, 5), (40, 3)])
+@pytest.mark.parametrize("method", ["all", "row", "col"])
+def test_sums_are_in_the_order_of_the_cells(method, shape, rng):
+    M = rng.exponential(size=(12, *shape)) * 10.0 ** rng.integers(-8, 8, (12, *shape))
+    M[3], M[4, 0], M[5, :, 1], M[6] = 0.0, 0.0, 0.0, -0.0
+    want = np.array([m / np.where((total := sum_in_order(m, method)) > 0, total, 1.0) for m in M])
+    M[7, -1, -1], M[8, 0, 1], M[9, 2, 0], M[10, 1, 1] = np.nan, -1.0, np.inf, -np.inf
+    want[7:11] = np.nan
+    assert_same_bits(cmfast.normalize(M, method, **QUIET), want)
+    M[11] = 2.0**1023  # sums overflow
+    expected = 1 / {"all": M[11].size, "row": shape[1], "col": shape[0]}[method]
+    np.testing.assert_allclose(cmfast.normalize(M, method, **QUIET)[11], expected, rtol=1e-15)
+
+
 # Laws
 
 COUNTS = hnp.arrays(
