@@ -124,7 +124,11 @@ def pytest_collection_modifyitems(config, items):
     """Leave out what the short run does without or has shown; slow tests unless an expression asks for them."""
     unwanted = LEFT_OUT if config.is_short else unless_asked(config.option.markexpr)
     passed = set(config.cache.get(PASSED, [])) if config.option.after_short else set()
-    left_out = {item for item in items if item.nodeid in passed or any(map(item.get_closest_marker, unwanted))}
+    left_out = {
+        item
+        for item in items
+        if item.nodeid in passed or unwanted.intersection(mark.name for mark in item.iter_markers())
+    }
     if left_out:
         config.hook.pytest_deselected(items=[item for item in items if item in left_out])
         items[:] = [item for item in items if item not in left_out]

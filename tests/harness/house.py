@@ -65,14 +65,21 @@ def _module(full: str, known: dict[str, Path]) -> str:
     return full if full in known else full.rpartition(".")[0]
 
 
+def _walk_statements(top: ast.Module) -> Iterator[ast.AST]:
+    """Yield the statements of a module at any depth, as `ast.walk`, but not their expressions, which hold no other."""
+    level: list[ast.AST] = [top]
+    for node in level:
+        found = [x for x in ast.iter_child_nodes(node) if isinstance(x, ast.stmt | ast.excepthandler | ast.match_case)]
+        level += found
+        yield from found
+
+
 def texts(path: Path) -> Iterator[str]:
     """Yield the docstrings of a Python file and its comments, if any quotes; or a page of Markdown without its code."""
     if path.suffix == ".md":
         yield "".join((ROOT / path).read_text(encoding="utf-8").split("```")[::2])
         return
-    for node in ast.walk(tree(path)):
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
-            yield node.value.value
+    yield from _read_module(path)[1]
     with tokenize.open(ROOT / path) as file:
         source = file.read()
     if re.search(r"#.*`", source):  # a comment may quote something; to find comments takes longer than to parse
@@ -88,8 +95,15 @@ def words(text: str) -> Iterator[str]:
 
 def names(path: Path) -> set[str]:
     """Return every name that a Python file gives to anything."""
+    return set(_read_module(path)[0])
+
+
+@cache
+def _read_module(path: Path) -> tuple[frozenset[str], tuple[str, ...]]:
+    """Return the names that a Python file gives to anything, and its docstrings; it is parsed once, for both."""
+    top = tree(path)
     found = {path.stem, path.parent.name}
-    for node in ast.walk(tree(path)):
+    for node in ast.walk(top):
         match node:
             case ast.FunctionDef() | ast.ClassDef():
                 found.add(node.name)
@@ -103,4 +117,6 @@ def names(path: Path) -> set[str]:
                 found |= names(Path(module.replace(".", "/") + ".py"))
             case ast.alias():
                 found.add(node.asname or node.name)
-    return found
+    expressions = (node.value for node in _walk_statements(top) if isinstance(node, ast.Expr))
+    values = (node.value for node in expressions if isinstance(node, ast.Constant))
+    return frozenset(found), tuple(value for value in values if isinstance(value, str))
