@@ -301,6 +301,10 @@ def _projections() -> None:
     """Call functions that compile the kernels of ops ``pca``, ``project``."""
     for dtype in VALUES:
         cmfast.pca(_points(4, dtype), n_components=2).transform(_points(4, dtype))
+    for dtype in FLOATS:
+        X = np.resize(_points(16, dtype), (MANY_POINTS, 16))  # 2**25 products, from which on there are kernels for them
+        cmfast.pca(X, 1, precision="float64")
+        cmfast.pca(X, 1, precision="float32")
 
 
 def _cell_counts() -> None:
@@ -313,10 +317,12 @@ def _cell_counts() -> None:
             cmfast.cell_counts(X, y, y, grid=_grid(n_axes))
     for dtype in LABELS:
         cmfast.cell_counts(_points(2), _labels(dtype), _labels(dtype), grid=_grid(2))
-    y = np.arange(MANY_POINTS) % 2
-    cmfast.cell_counts(_many_points(), y, y, grid=_grid(6))
-    keys = np.arange(MANY_POINTS)[::-1].copy()
-    load("cmfast.kernels.cpu.geometry._radix_sort").sort_by_digits(keys)  # called where NumPy's sort is slow
+    y, many = np.arange(MANY_POINTS) % 2, _many_points()
+    cmfast.cell_counts(many, y, y, grid=_grid(6))
+    for dtype in FLOATS:  # cells that are numbered, as their indices do not fit into one integer
+        cmfast.cell_counts(_points(6, dtype) * 1e6, _labels(), _labels(), grid=_grid(6))
+    cmfast.cell_counts(many * 1e6, y, y, grid=_grid(6))
+    load("cmfast.kernels.cpu.geometry._sample_sort").warm_up(np.arange(MANY_POINTS)[::-1].copy())
 
 
 def _sparse_histogram() -> None:
@@ -399,8 +405,9 @@ def _compute(M: np.ndarray) -> None:
 def _metrics_of_matrices() -> None:
     """Call functions that compile the kernels of op ``metrics_of_matrices``."""
     _call_on_matrices(_compute)()
-    for dtype in VALUES:  # one matrix of many classes, of counts beyond what float64 holds of weighted kappas
-        cmfast.metrics.compute(np.full((512, 512), 9, dtype))
+    for dtype in VALUES:  # a batch; one matrix of many classes, of counts beyond what int64 holds of weighted kappas
+        cmfast.metrics.accuracy(_matrix(dtype)[None])
+        cmfast.metrics.compute(np.full((512, 512), 99, dtype))
 
 
 def _weighted_kappa(M: np.ndarray) -> None:
@@ -493,6 +500,7 @@ def _standard_errors() -> None:
     names = ["geometric_mean", "gerrity", "recall"]
     for dtype in VALUES:
         cmfast.uncertainty.standard_error(_matrix(dtype), names)  # type: ignore[arg-type]
+        cmfast.uncertainty.standard_error(_matrix(dtype), "accuracy")
     cmfast.uncertainty.standard_error(np.eye(2, dtype=np.int64) * 2**60, "accuracy")
 
 

@@ -8,6 +8,7 @@ from numpy.typing import ArrayLike
 from cmfast._core import dispatch, result_frames, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, DeviceT, Floats, OnFailure
+from cmfast._core.powers import compute_sqrt
 from cmfast._core.usual_options import explain_options
 from cmfast.contingency._surface import validate_metric
 from cmfast.kernels.loading import load
@@ -143,9 +144,9 @@ def _compute_lengths(points: Any, height: Any = None) -> tuple[Any, Any, Any, An
     steps2 = ((points[..., 1:, :] - points[..., :-1, :]) ** 2).sum(-1)
     net2 = ((points[..., -1, :] - points[..., 0, :]) ** 2).sum(-1)
     if height is not None:
-        steps2 = steps2 + (height[..., 1:] - height[..., :-1]) ** 2
-        net2 = net2 + (height[..., -1] - height[..., 0]) ** 2
-    steps, displacement = steps2**0.5, net2**0.5
+        rise, net = height[..., 1:] - height[..., :-1], height[..., -1] - height[..., 0]
+        steps2, net2 = steps2 + rise * rise, net2 + net * net
+    steps, displacement = compute_sqrt(steps2), compute_sqrt(net2)
     length = steps.sum(-1)
     with np.errstate(invalid="ignore"):
         straightness = displacement / length

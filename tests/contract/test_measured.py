@@ -11,16 +11,16 @@ pytestmark = pytest.mark.house
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results"
-# By row: its job, and the rivals in the order of the row's times and ratios. The full run has the job of one row.
+# By row: its job, and the rivals in the order of the row's times and ratios. The file of geometry has full jobs, too.
 ROWS = [
     ("count", "quick-counting", ["scikit-learn"], ["numpy.bincount", "Numba loop"]),
     ("bi 0.6", "quick-scaling", ["POT", "ipfn"], ["Numba loop", "NumPy batched"]),
     ("bi 0.9", "quick-scaling", ["POT", "ipfn"], ["Numba loop", "NumPy batched"]),
     ("bi 0.99", "quick-scaling", ["POT", "ipfn"], ["Numba loop", "NumPy batched"]),
     ("gcm", "quick-geometry", ["polars, 10 columns"], ["polars, packed key"]),
-    ("gcm 1e7", "", ["polars, 10 columns"], ["polars, packed key"]),
+    ("gcm 1e7", "quick-geometry", ["polars, 10 columns"], ["polars, packed key"]),
     ("metrics 10", "quick-metrics", ["PyCM", "scikit-learn"], ["Numba loop", "NumPy expressions"]),
-    ("labels 100000", "avx2-quick-metrics", ["scikit-learn"], ["numpy.bincount", "Numba loop"]),
+    ("labels 100000", "quick-metrics", ["scikit-learn"], ["numpy.bincount", "Numba loop"]),
     ("resample", "quick-uncertainty", ["its loop in NumPy"], ["NumPy at once"]),
 ]
 UNITS = {"ms": 1e-3, "s": 1.0}
@@ -48,8 +48,7 @@ def read_ratios(cell: str) -> list[float]:
 
 def read_job(name: str, file: str) -> dict:
     """Return a job of the results."""
-    path = RESULTS / "-".join(part for part in ("amd-epyc-2-cores", file) if part)
-    jobs = json.loads(path.with_name(f"{path.name}.json").read_text(encoding="utf-8"))["jobs"]
+    jobs = json.loads((RESULTS / f"amd-epyc-2-cores-{file}.json").read_text(encoding="utf-8"))["jobs"]
     return next(job for job in jobs if job["job"] == name)
 
 
