@@ -31,9 +31,10 @@ PLAIN_SWEEPS = 3  # sweeps before Newton's method
 PAIRED_SWEEPS = 2  # sweeps over pairs of a row and a column before Newton's method
 MANY_COLUMNS = 17  # columns from which a step of Newton's method costs more than the further sweeps that save it
 FURTHER_SWEEPS = 4  # such sweeps
-FAST_COLUMNS = 40  # columns from which sweeps go on while they are fast
-MOST_PAIRED_SWEEPS = 16  # then, in all
-COLUMNS_PER_SWEEP = 5  # columns over the sweeps that cost as much as a step of Newton's method
+FAST_COLUMNS = 22  # columns from which sweeps go on while they cost less than the steps that they save
+MOST_PAIRED_SWEEPS = 24  # then, in all
+COLUMNS_PER_STEP = 3  # columns over the sweeps that cost as much as a step of Newton's method
+MOST_STEPS = 3  # such steps, at most, that sweeps are taken to save
 MOST_RELAXATION = 1.4  # largest over-relaxation of such a sweep
 # Changes of the last sweep after which Newton's method takes two steps, and one.
 TWO_STEPS_WIDTH, ONE_STEP_WIDTH = 6e-3, 3e-5
@@ -44,10 +45,10 @@ SAFE_WIDTH = 1.79  # norm of a full Newton step that provably decreases the dual
 
 PATIENT_SWEEPS = 40  # predicted remaining sweeps above which Newton's method is faster
 PATIENT_MOMENTUM_SWEEPS = 90  # the same for sweeps with momentum over one large matrix
-SWEPT_COLUMNS = 40  # columns from which small matrices are swept with momentum before Newton's method
-IMPATIENT_MOMENTUM_SWEEPS = 24  # predicted sweeps with momentum above which Newton's method is faster for these
+SWEPT_COLUMNS = 24  # columns from which small matrices are swept with momentum before Newton's method
+IMPATIENT_MOMENTUM_SWEEPS = 16  # predicted sweeps with momentum above which Newton's method is faster for these
 # Sum over rows of the cells off the diagonal, after one sweep, below which Newton's method is faster for these.
-LEAST_OFF_DIAGONAL = 6.0
+LEAST_OFF_DIAGONAL = 12.0
 RATE_PASSES = 4  # passes over which the rate of sweeps is estimated; two of them before there is momentum
 MOST_RESTARTS = 3  # steps without momentum after the residual grew, before sweeps count as slow
 GAP_MARGIN = 0.9  # part of the estimated spectral gap that is used: early estimates are too large

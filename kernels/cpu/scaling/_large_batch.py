@@ -26,7 +26,7 @@ from cmfast.kernels.cpu.scaling._large_row_blocks import (
     allocate_padded_rows,
     read_only,
 )
-from cmfast.kernels.cpu.scaling._large_sinkhorn import CONVERGED, RUNNING, START, Goal, run_momentum_sweeps
+from cmfast.kernels.cpu.scaling._large_sinkhorn import CONVERGED, START, Goal, run_momentum_sweeps, sweep
 from cmfast.kernels.shared.scaling import (
     ENOUGH_ITERATIONS,
     IMPATIENT_MOMENTUM_SWEEPS,
@@ -66,29 +66,57 @@ def prepare_sweeps(p):
     target, still, bound = p.goals
     goal = rows.total, target, still, p.max_iter, float(patience)
     at_most = min(MAX_UNINTERRUPTED_SWEEPS, PASS_CELLS_PER_CHECK // (p.R * p.C))
-    least = 0.0 if p.is_large else LEAST_OFF_DIAGONAL
-    limits = p.m_step, p.amount, bound, line_bound(bound), p.last_width, at_most, least, rows.blocks, rows.sums.rows
+    limits = p.m_step, p.amount, bound, line_bound(bound), p.last_width, at_most, rows.blocks, rows.sums.rows
     results = tuple(getattr(p, name) for name in RESULTS_OF_PROBLEM)
 
     def scale_range(first, end):
         """Scale the matrices from `first` to before `end`; return the indices of those that need another method."""
-        smoothed, hard = np.empty((p.R if p.amount > 0.0 else 0, p.C)), np.empty(end - first, np.int64)
+        chosen, others = np.arange(first, end), ()
+        if not p.is_large:
+            slow = np.empty(end - first, np.bool_)
+            n_slow = mark_slow(p.cells, p.m_step, ones, first, slow)
+            if n_slow == len(slow):
+                return chosen
+            if n_slow:
+                chosen, others = chosen[~slow], chosen[slow]
+        smoothed, hard = np.empty((p.R if p.amount > 0.0 else 0, p.C)), np.empty(len(chosen), np.int64)
         padded = allocate_padded_rows(p.R if rows.blocks == 1 else 0, p.C)
         copies = smoothed, read_only(smoothed), padded, read_only(padded)
-        return hard[: _scale_range(p.cells, ones, copies, goal, limits, results, hard, first)]
+        hard = hard[: _scale_matrices(p.cells, ones, copies, goal, limits, results, chosen, hard)]
+        return np.sort(np.concatenate([hard, others])) if len(others) else hard
 
     return scale_range
 
 
 @jit()
-def _scale_range(cells, ones, copies, goal, limits, results, hard, first):
-    """Scale as many matrices as `hard` is long by momentum sweeps, from `first` on.
+def mark_slow(cells, m_step, ones, first, slow):
+    """Mark the matrices from `first` on that Newton's method scales faster than sweeps, by what one sweep leaves.
+
+    Smoothing is left out. Return their number. It is a kernel of its own, so that the kernels of sweeps are compiled
+    only for matrices that are swept.
+    """
+    C, count = ones.shape[0], 0
+    x, sums = np.zeros(C), Sums(np.empty((1, C)), np.empty(1), C, np.empty(1))
+    for k in range(slow.shape[0]):
+        M = cells[(first + k) * m_step].reshape(C, C)
+        sweep(ScaledMatrix(M, ones, ones), x, ones, sums, 0, 1)
+        off = 0.0
+        for i in range(C):
+            off += 1.0 - x[i] * M[i, i] / sums.cols[0, i]
+        slow[k] = not off >= LEAST_OFF_DIAGONAL  # also where a row is empty
+        count += slow[k]
+    return count
+
+
+@jit()
+def _scale_matrices(cells, ones, copies, goal, limits, results, chosen, hard):
+    """Scale the `chosen` matrices by momentum sweeps.
 
     Write the indices of those that need another method to `hard`; return their number. All tuples are plain, since
     Numba's type check of named tuples takes as long as scaling a matrix.
     """
     smoothed, frozen, padded, swept = copies
-    m_step, amount, bound, at_most, last_width, most, least, blocks, rows = limits
+    m_step, amount, bound, at_most, last_width, most, blocks, rows = limits
     out, out_row, out_col, residual, n_iter, status, smoothing, line_error = results
     C, missed, worsts = ones.shape[0], np.empty(blocks), np.empty(blocks)
     length = padded.shape[1] if padded.shape[0] > 0 else C
@@ -96,9 +124,9 @@ def _scale_range(cells, ones, copies, goal, limits, results, hard, first):
     swept_sums = Sums(np.empty((blocks, length)), missed, rows, worsts)
     none, scaled = np.zeros(C, np.int64), np.empty((0, C))
     x, y, step = np.empty(C), np.zeros(length), np.empty(C)
-    goals = Goal(*goal), last_width, most, least
+    goals = Goal(*goal), last_width, most
     count = 0
-    for b in range(first, first + len(hard)):
+    for b in chosen:
         hard[count] = b
         count += 1  # taken back once the matrix is scaled
         M = cells[b * m_step].reshape(C, C)
@@ -139,18 +167,9 @@ def _run_sweeps(matrix, swept, x, y, step, sums, goals):
 
     Return the number of passes, 0 where sweeps are not enough. `sums` are those of the matrix and of the copy.
     """
-    goal, last_width, most, least = goals
+    goal, last_width, most = goals
     M, (whole, sums) = matrix.cells, sums
-    pace = START
-    if least > 0.0:
-        pace = run_momentum_sweeps(swept, x, y, step, sums, pace, goal, 1)
-        off = 0.0
-        for i in range(M.shape[0]):
-            off += 1.0 - x[i] * M[i, i] / sums.cols[0, i]
-        if off < least and pace.state == RUNNING:
-            return 0
-    if pace.state == RUNNING:
-        pace = run_momentum_sweeps(swept, x, y, step, sums, pace, goal, most)
+    pace = run_momentum_sweeps(swept, x, y, step, sums, START, goal, most)
     if pace.state != CONVERGED:
         return 0
     least = bound_hidden_residual(find_smallest_cell(M, x, y), min(M.shape), last_width, goal.total)

@@ -24,9 +24,12 @@ from cmfast.kernels.cpu._core.vector import (
     total,
     where,
 )
+from cmfast.kernels.cpu._core.vector_functions import log
 from cmfast.kernels.shared.scaling import DOUBT
 
 LINE = 8  # float64 values in a cache line
+LOG2 = math.log(2.0)
+SAFE_POWER = 1000  # powers of two up to which they and their reciprocals are normal
 
 
 class ScaledMatrix(NamedTuple):
@@ -53,29 +56,31 @@ def measure_cell_range(M):
     Invalid is NaN, infinite or negative.
     """
     cells = M.reshape(-1)
-    whole = cells.shape[0] // WIDTH * WIDTH
-    low, high, least, odd = splat(np.inf), splat(0.0), splat(np.inf), splat(0.0)
+    n = cells.shape[0]
+    whole = n // WIDTH * WIDTH
+    least, high, odd, other_odd = splat(np.inf), splat(0.0), splat(0.0), splat(0.0)
+    for k in range(0, whole, 2 * WIDTH):
+        m, other = load_elements(cells, k), load_elements(cells, min(k + WIDTH, whole - WIDTH))
+        least, high = where(m < least, m, least), where(m > high, m, high)
+        least, high = where(other < least, other, least), where(other > high, other, high)
+        odd, other_odd = odd + (m - m), other_odd + (other - other)  # they stay NaN after a NaN or an infinity
+    lowest, highest, strange = -largest(-least), largest(high), total(odd + other_odd)
+    for k in range(whole, n):
+        m = cells[k]
+        lowest = m if m < lowest else lowest
+        highest = m if m > highest else highest
+        strange += m - m
+    if lowest > 0.0:
+        return lowest, highest, False, strange != 0.0
+    smallest, least = lowest, splat(np.inf)
+    lowest = np.inf
     for k in range(0, whole, WIDTH):
         m = load_elements(cells, k)
-        positive = where(m > 0.0, m, splat(np.inf))
-        low = where(positive < low, positive, low)
-        high = where(m > high, m, high)
+        m = where(m > 0.0, m, splat(np.inf))
         least = where(m < least, m, least)
-        odd = odd + (m - m)  # stays NaN after a NaN or an infinity
-    found = np.empty((4, WIDTH))
-    for k, line in enumerate((low, high, least, odd)):
-        store_row(found, k, 0, line)
-    lowest, highest, smallest, strange = np.inf, 0.0, np.inf, 0.0
-    for k in range(WIDTH):
-        lowest, highest = min(lowest, found[0, k]), max(highest, found[1, k])
-        smallest, strange = min(smallest, found[2, k]), strange + found[3, k]
-    for k in range(whole, cells.shape[0]):
-        m = cells[k]
-        lowest = m if 0.0 < m < lowest else lowest
-        highest = m if m > highest else highest
-        smallest = m if m < smallest else smallest
-        strange += m - m
-    return lowest, highest, smallest == 0.0, smallest < 0.0 or strange != 0.0
+    for k in range(whole, n):
+        lowest = cells[k] if 0.0 < cells[k] < lowest else lowest
+    return min(lowest, -largest(-least)), highest, smallest == 0.0, smallest < 0.0 or strange != 0.0
 
 
 @jit(inner=True, borrows=True)
@@ -98,29 +103,69 @@ def measure_sums(matrix, x, y, sums, out, start, stop):
     M, u, _ = matrix
     cols, missed_rows, rows, worst_rows = sums
     R, C = M.shape
-    write, whole = out.shape[0] > 0, C // WIDTH * WIDTH
     for block in range(start, stop):
         for j in range(C):
             cols[block, j] = 0.0
         missed, worst = 0.0, 0.0
-        for i in range(block * rows, min(R, (block + 1) * rows)):
-            found = splat(0.0)
-            for j in range(0, whole, WIDTH):
-                cells = x[i] * load_row(M, i, j) * load_elements(y, j)
-                found = found + cells
-                store_row(cols, block, j, load_row(cols, block, j) + cells)
-                if write:
-                    store_row(out, i, j, cells)
-            row = total(found)
-            for j in range(whole, C):
-                cell = x[i] * M[i, j] * y[j]
-                row += cell
-                cols[block, j] += cell
-                if write:
-                    out[i, j] = cell
+        first, last = block * rows, min(R, (block + 1) * rows)
+        paired = first + (last - first) // 2 * 2
+        for i in range(first, paired, 2):
+            row, other = _measure_two_rows(M, x, y, cols, block, i, out)
             missed += abs(row - u[i])
             worst = max(worst, abs(row - u[i]) / u[i])
+            missed += abs(other - u[i + 1])
+            worst = max(worst, abs(other - u[i + 1]) / u[i + 1])
+        if paired < last:
+            row = _measure_row(M, x, y, cols, block, paired, out)
+            missed += abs(row - u[paired])
+            worst = max(worst, abs(row - u[paired]) / u[paired])
         missed_rows[block], worst_rows[block] = missed, worst
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _measure_row(M, x, y, cols, block, i, out):
+    """Scale row `i`, write it unless `out` has no rows, and add it to the column sums; return its sum."""
+    C, write = M.shape[1], out.shape[0] > 0
+    whole = C // WIDTH * WIDTH
+    found = splat(0.0)
+    for j in range(0, whole, WIDTH):
+        cells = x[i] * load_row(M, i, j) * load_elements(y, j)
+        found = found + cells
+        store_row(cols, block, j, load_row(cols, block, j) + cells)
+        if write:
+            store_row(out, i, j, cells)
+    row = total(found)
+    for j in range(whole, C):
+        cell = x[i] * M[i, j] * y[j]
+        row += cell
+        cols[block, j] += cell
+        if write:
+            out[i, j] = cell
+    return row
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _measure_two_rows(M, x, y, cols, block, i, out):
+    """Do the same with rows `i` and `i` + 1, whose cells are added to the column sums together."""
+    C, write = M.shape[1], out.shape[0] > 0
+    whole = C // WIDTH * WIDTH
+    found, other = splat(0.0), splat(0.0)
+    for j in range(0, whole, WIDTH):
+        factor = load_elements(y, j)
+        cells, others = x[i] * load_row(M, i, j) * factor, x[i + 1] * load_row(M, i + 1, j) * factor
+        found, other = found + cells, other + others
+        store_row(cols, block, j, load_row(cols, block, j) + cells + others)
+        if write:
+            store_row(out, i, j, cells)
+            store_row(out, i + 1, j, others)
+    row, next_row = total(found), total(other)
+    for j in range(whole, C):
+        cell, other_cell = x[i] * M[i, j] * y[j], x[i + 1] * M[i + 1, j] * y[j]
+        row, next_row = row + cell, next_row + other_cell
+        cols[block, j] = cols[block, j] + cell + other_cell
+        if write:
+            out[i, j], out[i + 1, j] = cell, other_cell
+    return row, next_row
 
 
 @jit(inline=True)
@@ -138,23 +183,41 @@ def normalize_factors(x, y, row, col, out_row, out_col):
 
     The input is the matrix times 2**row times 2**col. Return whether all its factors are positive and finite.
     """
-    mean, middle = 0.0, 0.0
-    for i in range(x.shape[0]):
-        power = np.log2(x[i])
-        middle += power
-        mean += power - row[i]
-    mean, middle = mean / x.shape[0], np.floor(middle / x.shape[0])
+    n = x.shape[0]
+    logs, moved = splat(0.0), 0
+    for i in range(0, n - WIDTH + 1, WIDTH):
+        logs = logs + log(load_elements(x, i))
+    middle = total(logs) / LOG2
+    for i in range(n // WIDTH * WIDTH, n):
+        middle += np.log2(x[i])
+    for i in range(n):
+        moved += row[i]
+    mean, middle = (middle - moved) / n, np.floor(middle / n)
     whole = np.floor(mean)
     rest = 2.0 ** (mean - whole)
+    here, there = int(middle), int(middle - whole)
+    good = _scale_factors(x, -here, 1.0 / rest, there, row, out_row)
+    return _scale_factors(y, here, rest, -there, col, out_col) and good
+
+
+@jit(inner=True)
+def _scale_factors(x, power, share, out_power, powers, out):
+    """Multiply `x` by two to the `power` and by `share`, in place; write it times two to `out_power` - `powers`."""
     good = True
+    plain = abs(power) < SAFE_POWER and abs(out_power) < SAFE_POWER
     for i in range(x.shape[0]):
-        x[i] = math.ldexp(x[i], -int(middle)) / rest
-        out_row[i] = math.ldexp(x[i], int(middle - whole) - row[i])
-        good &= 0.0 < out_row[i] < np.inf
-    for j in range(y.shape[0]):
-        y[j] = math.ldexp(y[j], int(middle)) * rest
-        out_col[j] = math.ldexp(y[j], int(whole - middle) - col[j])
-        good &= 0.0 < out_col[j] < np.inf
+        plain &= powers[i] == 0
+    if plain:  # powers of two that are normal, by which products are as exact
+        factor, out_factor = math.ldexp(1.0, power), math.ldexp(1.0, out_power)
+        for i in range(x.shape[0]):
+            x[i] = x[i] * factor * share
+            out[i] = x[i] * out_factor
+            good &= 0.0 < out[i] < np.inf
+        return good
+    for i in range(x.shape[0]):
+        x[i] = math.ldexp(x[i], power) * share
+        out[i] = math.ldexp(x[i], out_power - powers[i])
+        good &= 0.0 < out[i] < np.inf
     return good
 
 
@@ -272,27 +335,26 @@ def is_certain(matrix, x, y, mass):
 @jit()
 def find_smallest_cell(M, x, y):
     """Return the smallest positive scaled cell, and whether any cell is zero."""
+    lowest = _find_smallest(M, x, y, False)
+    return (lowest, False) if lowest > 0.0 else (_find_smallest(M, x, y, True), True)
+
+
+@jit(inner=True, borrows=True)
+def _find_smallest(M, x, y, positive):
+    """Return the smallest scaled cell, or the smallest `positive` one."""
     C = M.shape[1]
     whole = C // WIDTH * WIDTH
-    low, least = splat(np.inf), splat(np.inf)
-    lowest, zero = np.inf, False
+    low, lowest = splat(np.inf), np.inf
     for i in range(M.shape[0]):
         for j in range(0, whole, WIDTH):
             cells = x[i] * load_row(M, i, j) * load_elements(y, j)
-            positive = where(cells > 0.0, cells, splat(np.inf))
-            low = where(positive < low, positive, low)
-            least = where(cells < least, cells, least)
+            if positive:
+                cells = where(cells > 0.0, cells, splat(np.inf))
+            low = minimum(cells, low)
         for j in range(whole, C):
             cell = x[i] * M[i, j] * y[j]
-            lowest = cell if 0.0 < cell < lowest else lowest
-            zero |= cell == 0.0
-    found = np.empty((2, WIDTH))
-    store_row(found, 0, 0, low)
-    store_row(found, 1, 0, least)
-    for k in range(WIDTH):  # NumPy's own minimum takes a second to compile
-        lowest = min(lowest, found[0, k])
-        zero |= found[1, k] == 0.0
-    return lowest, zero
+            lowest = cell if cell < lowest and (cell > 0.0 or not positive) else lowest
+    return min(lowest, -largest(-low))
 
 
 @jit()

@@ -225,7 +225,9 @@ def check_convergence(matrix, y, sums, pace, goal):
         state = CONVERGED
     elif k >= goal.max_iter:
         state = OUT_OF_PASSES
-    elif restarts > MOST_RESTARTS or np.log(goal.target / left) < goal.patience * np.log(momentum):
+    elif restarts > MOST_RESTARTS:
+        state = SLOW
+    elif momentum > 0.0 and np.log(goal.target / left) < goal.patience * np.log(momentum):
         state = SLOW  # more than `patience` passes are left even at the best rate
     return SweepState(state, k, residual, mark, momentum, since, restarts, fresh)
 

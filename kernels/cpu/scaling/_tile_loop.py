@@ -91,7 +91,8 @@ def scale_square(problem, tile, first, end, moment, size, parts):
     while first < end:
         if not begun:
             needs = _load_tile(t, given, rules, first, end - 1, size, parts)
-            needs = needs if needs != 0 else _find_start(t, given, first, end - 1, size, parts, rules.max_iter)
+            if needs == 0:
+                needs = _find_start(t, given, first, end - 1, size, parts, (target, rules.max_iter))
             if needs != 0:
                 return first, needs
         passes -= run_newton(t, size, limits, passes)
@@ -206,9 +207,9 @@ def _load_tile(t, given, rules, first, last, size, parts):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _find_start(t, given, first, last, size, parts, max_iter):
+def _find_start(t, given, first, last, size, parts, goal):
     """Pair rows with columns and set the initial factors of a tile; return the part that is missing, or 0."""
-    S = t.S
+    S, (target, max_iter) = t.S, goal
     pair_by_diagonal(t, size)
     if some((load(S, line.PAIRED) == 0.0) & (load(S, line.ACTIVE) != 0.0)):
         if parts[PAIR] == 0:
@@ -223,7 +224,7 @@ def _find_start(t, given, first, last, size, parts, max_iter):
     paired = load(S, line.ACTIVE) * load(S, line.PAIRED)
     store(S, line.N_ITER, fma(paired, float(PAIRED_SWEEPS), load(S, line.N_ITER)))
     if size is None and t.C >= MANY_COLUMNS and max_iter >= ENOUGH_ITERATIONS:
-        sweep_pairs_further(t)
+        sweep_pairs_further(t, target)
     return 0
 
 

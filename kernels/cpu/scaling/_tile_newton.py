@@ -9,12 +9,12 @@ their digits.
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.vector import absolute, fma, load, some, splat, store, where
+from cmfast.kernels.cpu._core.vector import absolute, fma, load, minimum, some, splat, store, where
 from cmfast.kernels.cpu.scaling import _tile_scalars as line
 from cmfast.kernels.cpu.scaling._tile_workspace import LANES, sum_lines, unroll_unit_targets
 from cmfast.kernels.cpu.solver.newton import damped_step, has_stalled
 from cmfast.kernels.shared import scaling as rules
-from cmfast.kernels.shared.scaling import NORMAL, SAFE_WIDTH
+from cmfast.kernels.shared.scaling import FAST_COLUMNS, NORMAL, SAFE_WIDTH, SWEEP_ROUNDING
 from cmfast.kernels.status import MAX_ITER, RANGE
 
 has_ended = jit(inner=True, inline=True)(rules.has_ended)
@@ -126,6 +126,8 @@ def _update_active_lanes(t, limits):
     residual, worst = load(S, line.RESIDUAL), load(S, line.LINE_ERROR)
     rho, n_iter = load(S, line.STEP_NORM), load(S, line.N_ITER)
     stalled = has_stalled(rho, load(S, line.PREVIOUS_STEP_NORM))
+    if t.C >= FAST_COLUMNS and some((rho == np.inf) & (residual <= target)):
+        rho = where(rho == np.inf, _bound_step_norm(t), rho)
     ended = has_ended(residual, share * worst, rho, stalled, target, still, last_width)
     lost = active & ~(residual < np.inf)
     active = active & ~lost & ~ended
@@ -134,8 +136,43 @@ def _update_active_lanes(t, limits):
     status = where(lost, float(RANGE), load(S, line.STATUS))
     store(S, line.STATUS, where(late, float(MAX_ITER), status))
     store(S, line.ACTIVE, where(active, 1.0, splat(0.0)))
+    store(S, line.STEP_NORM, where(ended, rho, load(S, line.STEP_NORM)))
     store(S, line.N_ITER, n_iter + where(active, 1.0, splat(0.0)))
     return some(active)
+
+
+@jit(inner=True, borrows=True)
+def _bound_step_norm(t):
+    """Return a bound of the next step's norm from the residuals, for lanes that were only swept.
+
+    Every flow between two sets of rows and columns passes at least one positive cell, and without zeros one of nearly
+    every row and column.
+    """
+    S, R, C = t.S, t.R, t.C
+    zeros = load(S, line.ZEROS) != 0.0
+    low = _find_smallest(S, t.P, R * C, zeros)
+    residual = load(S, line.RESIDUAL)
+    missed = where(residual > SWEEP_ROUNDING, residual, SWEEP_ROUNDING) * load(S, line.MASS)
+    return missed / (low * where(zeros, 1.0, splat(float(min(R, C) - 1))))
+
+
+@jit(inner=True, borrows=True)
+def _find_smallest(S, k, n, zeros):
+    """Return the smallest number of each lane in `n` SIMD lines from line `k` on, without zeros where there are any."""
+    infinite = splat(np.inf)
+    a, b, c, d = infinite, infinite, infinite, infinite
+    whole = k + n - n % 4
+    if some(zeros):
+        for i in range(k, k + n):
+            cell = load(S, i)
+            a = minimum(where(zeros & (cell == 0.0), infinite, cell), a)
+        return a
+    for i in range(k, whole, 4):
+        a, b = minimum(load(S, i), a), minimum(load(S, i + 1), b)
+        c, d = minimum(load(S, i + 2), c), minimum(load(S, i + 3), d)
+    for i in range(whole, k + n):
+        a = minimum(load(S, i), a)
+    return minimum(minimum(a, b), minimum(c, d))
 
 
 @jit(inner=True, borrows=True)

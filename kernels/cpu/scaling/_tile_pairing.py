@@ -16,11 +16,12 @@ from cmfast.kernels.cpu.scaling._tile_workspace import (
     write_defaults,
 )
 from cmfast.kernels.shared.scaling import (
-    COLUMNS_PER_SWEEP,
+    COLUMNS_PER_STEP,
     FAST_COLUMNS,
     FURTHER_SWEEPS,
     MOST_PAIRED_SWEEPS,
     MOST_RELAXATION,
+    MOST_STEPS,
     ONE_STEP_WIDTH,
     PAIRED_SWEEPS,
     PLAIN_SWEEPS,
@@ -260,7 +261,7 @@ def sweep_pairs(t):
     paired = load(S, line.PAIRED) != 0.0
     for k in range(PAIRED_SWEEPS * C):
         i = k % C
-        x, y = _balance_pair(t, i)
+        x, y = _balance_pair(t, i, _sum_unpaired_cells(t, i))
         # Unpaired lanes, dropped classes and underflows keep their factors.
         good = (x > 0.0) & (x < np.inf) & (y > 0.0) & (y < np.inf) & paired
         store(S, t.x + i, where(good, x, load(S, t.x + i)))
@@ -268,10 +269,13 @@ def sweep_pairs(t):
 
 
 @jit(inner=True, borrows=True)
-def sweep_pairs_further(t):
-    """Go on with such sweeps where columns are many, since together they save a step of Newton's method or more."""
+def sweep_pairs_further(t, target):
+    """Go on with such sweeps where columns are many, since together they save a step of Newton's method or more.
+
+    `target` is the residual that counts as converged.
+    """
     if t.C >= FAST_COLUMNS:
-        _sweep_pairs_while_fast(t)
+        _sweep_pairs_while_fast(t, target)
         return
     swept = load(t.S, line.PAIRED) * load(t.S, line.ACTIVE)
     for _ in range(0, FURTHER_SWEEPS, PAIRED_SWEEPS):
@@ -280,7 +284,7 @@ def sweep_pairs_further(t):
 
 
 @jit(inner=True, borrows=True)
-def _sweep_pairs_while_fast(t):
+def _sweep_pairs_while_fast(t, target):
     """Run over-relaxed sweeps in lanes where they cost less than the steps of Newton's method that they save."""
     S = t.S
     sweeping = (load(S, line.PAIRED) != 0.0) & (load(S, line.ACTIVE) != 0.0)
@@ -295,13 +299,30 @@ def _sweep_pairs_while_fast(t):
         if k == PAIRED_SWEEPS + 1:  # Young's optimal relaxation where plain sweeps converge at this rate
             relaxation = 2.0 / (1.0 + sqrt(1.0 - where(rate < 1.0, rate, 1.0)))
             relaxation = where(relaxation < MOST_RELAXATION, relaxation, MOST_RELAXATION)
-        soon = width  # the change of the sweep by which a step of Newton's method would be done
-        for _ in range(t.C // COLUMNS_PER_SWEEP):
-            soon = soon * rate
-        fast = (soon <= ONE_STEP_WIDTH) | ((soon <= TWO_STEPS_WIDTH) & (width > TWO_STEPS_WIDTH))
-        sweeping = sweeping & (width > ONE_STEP_WIDTH) & fast
+        sweeping = sweeping & _find_lanes_to_sweep(width, rate, target, t.C // COLUMNS_PER_STEP)
         if not some(sweeping):
             return
+
+
+@jit(inner=True, borrows=True)
+def _find_lanes_to_sweep(width, rate, target, step):
+    """Return the lanes for which further sweeps cost less than the steps of Newton's method that they save.
+
+    `width` is the change of the last sweep, `rate` that over the one before; `step` sweeps cost as much as a step.
+    """
+    now = _count_newton_steps(width, rate, target) * float(step)
+    soon, pays = width, now < 0.0
+    for n in range(1, MOST_STEPS * step):
+        soon = soon * rate
+        pays = pays | (_count_newton_steps(soon, rate, target) * float(step) + float(n) < now)
+    return pays
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _count_newton_steps(width, rate, target):
+    """Return the number of steps that Newton's method takes after a sweep whose change is `width`."""
+    more = where(width <= TWO_STEPS_WIDTH, 2.0, splat(float(MOST_STEPS)))
+    return where(width * rate <= target, splat(0.0), where(width <= ONE_STEP_WIDTH, 1.0, more))
 
 
 @jit(inner=True, borrows=True)
@@ -310,33 +331,47 @@ def _relax_pairs(t, sweeping, relaxation):
 
     Return the largest relative change of a factor that would balance a pair, infinite where one is lost.
     """
-    S = t.S
+    whole = t.C - t.C % 2
     width = splat(0.0)
-    for i in range(t.C):
-        x, y = load(S, t.x + i), load(S, t.y + i)
-        x_balanced, y_balanced = _balance_pair(t, i)
-        dx, dy = x_balanced - x, y_balanced - y
-        x_change, y_change = absolute(dx) / x, absolute(dy) / y
-        change = where(x_change > y_change, x_change, y_change)
-        good = (x_balanced > 0.0) & (y_balanced > 0.0) & (change < np.inf)
-        width = where(change > width, change, width)
-        width = where(good | ((x == 0.0) & (y == 0.0)), width, np.inf)  # a dropped class is no loss
-        relaxed = good & sweeping
-        # A factor that halves in one sweep is far from its limit; over-relaxed, it might change its sign.
-        x_relaxed = where(x_balanced > 0.5 * x, fma(relaxation, dx, x), x_balanced)
-        y_relaxed = where(y_balanced > 0.5 * y, fma(relaxation, dy, y), y_balanced)
-        store(S, t.x + i, where(relaxed, x_relaxed, x))
-        store(S, t.y + i, where(relaxed, y_relaxed, y))
+    for i in range(0, whole, 2):
+        (a, b), (c, d) = _sum_cells_of_two(t, i)
+        width = _relax_pair(t, i, (a, b), sweeping, relaxation, width)
+        c = fma(load(t.S, t.M + (i + 1) * t.C + i), load(t.S, t.y + i), c)
+        d = fma(load(t.S, t.M + i * t.C + i + 1), load(t.S, t.x + i), d)
+        width = _relax_pair(t, i + 1, (c, d), sweeping, relaxation, width)
+    if whole < t.C:
+        width = _relax_pair(t, whole, _sum_unpaired_cells(t, whole), sweeping, relaxation, width)
+    return width
+
+
+@jit(inner=True, borrows=True)
+def _relax_pair(t, i, sums, sweeping, relaxation, width):
+    """Balance row i and column i, whose sums without the paired cell are given; return `width` or a larger change."""
+    S = t.S
+    x, y = load(S, t.x + i), load(S, t.y + i)
+    x_balanced, y_balanced = _balance_pair(t, i, sums)
+    dx, dy = x_balanced - x, y_balanced - y
+    x_change, y_change = absolute(dx) / x, absolute(dy) / y
+    change = where(x_change > y_change, x_change, y_change)
+    good = (x_balanced > 0.0) & (y_balanced > 0.0) & (change < np.inf)
+    width = where(change > width, change, width)
+    width = where(good | ((x == 0.0) & (y == 0.0)), width, np.inf)  # a dropped class is no loss
+    relaxed = good & sweeping
+    # A factor that halves in one sweep is far from its limit; over-relaxed, it might change its sign.
+    x_relaxed = where(x_balanced > 0.5 * x, fma(relaxation, dx, x), x_balanced)
+    y_relaxed = where(y_balanced > 0.5 * y, fma(relaxation, dy, y), y_balanced)
+    store(S, t.x + i, where(relaxed, x_relaxed, x))
+    store(S, t.y + i, where(relaxed, y_relaxed, y))
     return width
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _balance_pair(t, i):
+def _balance_pair(t, i, sums):
     """Return the factors x, y of row i and column i that balance both: x (m y + a) = u and y (m x + b) = v.
 
     The paired cell is m, the sums of the row and the column without it are a and b.
     """
-    a, b = _sum_unpaired_cells(t, i)
+    a, b = sums
     m, u, v = load(t.S, t.M + i * t.C + i), load(t.S, t.u + i), load(t.S, t.v + i)
     even = u == v
     ab = a * b
@@ -351,6 +386,35 @@ def _balance_pair(t, i):
         y_odd = where(other >= 0.0, 2.0 * v * a, D - other) / where(other >= 0.0, other + D, 2.0 * m * b)
         x, y = where(even, x, x_odd), where(even, y, y_odd)
     return x, y
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _sum_cells_of_two(t, i):
+    """Return the sums of row and column i, and of row and column i + 1, without the four cells where they meet.
+
+    Together they load every factor once instead of twice. The factors updated last are added last.
+    """
+    zero = splat(0.0)
+    sums = _add_cells_of_two(t, i, i + 2, t.C, (zero, zero, zero, zero))
+    a, b, c, d = _add_cells_of_two(t, i, 0, i, sums)
+    S, upper = t.S, t.M + i * t.C + i
+    a = fma(load(S, upper + 1), load(S, t.y + i + 1), a)
+    b = fma(load(S, upper + t.C), load(S, t.x + i + 1), b)
+    return (a, b), (c, d)
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _add_cells_of_two(t, i, first, last, sums):
+    """Add the cells of rows and columns i and i + 1 with the indices from `first` to before `last` to their sums."""
+    S, C = t.S, t.C
+    a, b, c, d = sums
+    for j in range(first, last):
+        x, y = load(S, t.x + j), load(S, t.y + j)
+        a = fma(load(S, t.M + i * C + j), y, a)
+        b = fma(load(S, t.M + j * C + i), x, b)
+        c = fma(load(S, t.M + (i + 1) * C + j), y, c)
+        d = fma(load(S, t.M + j * C + i + 1), x, d)
+    return a, b, c, d
 
 
 @jit(inner=True, inline=True, borrows=True)

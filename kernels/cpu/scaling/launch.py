@@ -50,7 +50,7 @@ class _ScalingWorkspace(NamedTuple):
     given: Any  # writable view of the problem's read-only cells, as a matrix
     cells: Any  # the same in one axis, read-only
     problem: tuple[Any, ...]
-    tile: tuple[Any, ...]
+    tile: tuple[Any, ...] | None  # None where sweeps come first, which are often enough
     size: Any
     sweep_range: Any  # what `prepare_sweeps` returns, or None
     zeros_matter: bool
@@ -79,7 +79,8 @@ def _cache_workspaces(R, C, smoothing, empty, tol, max_iter, solver):
         fields = R, C, 1, read_only(given), 0, *lines, *fixed.values(), out, row, col, *numbers
         problem, whole = split_problem(fields), ScalingProblem._make(fields)
         sweep_range = prepare_sweeps(whole) if can_sweep_first(whole) else None
-        tile, size = acquire_tile(R, C, flip=False, newton=True), (0,) * C if C in UNROLLED_SIZES else None
+        tile = acquire_tile(R, C, flip=False, newton=True) if sweep_range is None else None
+        size = (0,) * C if C in UNROLLED_SIZES else None
         views = out.reshape(R, C), row[0], col[0]
         zeros_matter = fixed["amount"] == 0.0
         return _ScalingWorkspace(
@@ -114,11 +115,12 @@ def _scale_one(
     if swept or not (zeros_matter and has_zero(cells)):
         place, needs = 1, 0
         if not swept:
+            tile = acquire_tile(R, C, flip=False, newton=True) if tile is None else tile
             place, needs = scale_square(problem, tile, 0, 1, TILE_VECTORS_PER_CHECK, size, PARTS.addresses)
         if place == 1 and not needs:
             residual, n_iter, status, amount, line_error = numbers
             found = out.copy(), row.copy(), col.copy(), residual[0], n_iter[0], status[0], amount[0], line_error[0]
-    if R * C <= MAX_CACHED_CELLS and not free:
+    if (R * C <= MAX_CACHED_CELLS or sweep_range is not None) and not free:
         free.append(workspace)
     return found
 
@@ -159,6 +161,8 @@ def _launch(M, lines, *, write, solver="auto", num_threads=None, progress=None, 
         least = -(-SWEPT_PIECE_CELLS // (R * C)) if can_batch_sweeps(problem) else 1
     else:
         least = LANES * max(1, int(TILE_PIECE_SECONDS / (LANES * seconds) * n) if seconds else 1)
+        if can_sweep_first(problem):
+            least = max(least, LANES * -(-SWEPT_PIECE_CELLS // (R * C * LANES)))
     pool.run_pieces(
         _make_large_worker(problem, num_threads) if large else _make_tile_worker(problem),
         pool.free_pieces(n, seconds, tile=least),
@@ -245,22 +249,26 @@ def _make_tile_worker(problem):
 
     def work(_, start, stop):
         """Scale the matrices from `start` to before `stop` in one tile, in chunks of float64."""
-        tile = acquire_tile(R, C, flip=flip, newton=newton)
+        tile = None
         for first in range(start, stop, at_once):
             end = min(first + at_once, stop)
             hard = sweep(first, end) if sweeping else ()
+            if sweeping and not len(hard):
+                continue
+            if tile is None:
+                tile = acquire_tile(R, C, flip=flip, newton=newton)
             if sweeping and len(hard) < end - first:
-                if len(hard):
-                    few = problem.take_matrices(hard)
-                    scale_prepared(few, tile)
-                    problem.write_results(hard, few)
+                few = problem.take_matrices(hard)
+                scale_prepared(few, tile)
+                problem.write_results(hard, few)
             elif direct and not _has_zero(problem, first, end):
                 _run_kernel(kernel, whole, tile, first, end, size)
                 if judged and problem.status[first:end].any():
                     refine(problem.part(first, end))
             else:
                 scale_prepared(problem.part(first, end), tile)
-        release_tile(tile, newton=newton)
+        if tile is not None:
+            release_tile(tile, newton=newton)
 
     return work
 
