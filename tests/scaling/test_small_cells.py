@@ -47,6 +47,7 @@ FAMILIES = {
     "halves, 1e-3": lambda rng, C: in_halves(rng, C, 1e-3, 1e-3),
     "halves, 1e-7": lambda rng, C: in_halves(rng, C, 1e-7, 1e-7),
     "halves, 1e-4 and 1e-9": lambda rng, C: in_halves(rng, C, 1e-4, 1e-9),
+    "halves, 1e-10 and 1e-12": lambda rng, C: in_halves(rng, C, 1e-10, 1e-12),
     "halves, 1e-11 and 0": lambda rng, C: in_halves(rng, C, 1e-11, 0.0),
     "halves, 1 and 0": lambda rng, C: in_halves(rng, C, 1.0, 0.0),
     "halves, 0 and 0": lambda rng, C: in_halves(rng, C, 0.0, 0.0),
