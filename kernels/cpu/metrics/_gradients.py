@@ -250,9 +250,11 @@ def _differentiate_micro_average(plan, value, sums, at, C, S, line, slopes):
 
 
 @jit(inner=True, borrows=True)
-def _zero_unwritten_lines(kind, code, C, slopes):
+def _zero_unwritten_lines(kind, code, C, members, slopes):
     """Zero the derivative lines that a step does not write, but those of bands and tops."""
-    if (kind == REDUCE and code in (PICK, MICRO)) or (kind == STEP_TOTAL and LINEAR <= code <= GERRITY):
+    if (kind == REDUCE and (code == PICK or (code == MICRO and members > 0))) or (
+        kind == STEP_TOTAL and LINEAR <= code <= GERRITY
+    ):
         for line in range((SUMS if kind == STEP_TOTAL else SUMS - 2) * C):
             store(slopes, line, splat(0.0))
 
@@ -301,7 +303,7 @@ def differentiate(plan, sums, at, C, size, S, G, T):
             continue
         slopes = G[target * size : (target + 1) * size]
         if kind in (REDUCE, STEP_TOTAL):
-            _zero_unwritten_lines(kind, code, C, slopes)
+            _zero_unwritten_lines(kind, code, C, len(plan.members), slopes)
         made = splat(0.0)
         if kind == REDUCE and code == MICRO:
             free = rates + LINES_OF_RATES * C
