@@ -234,9 +234,9 @@ def divide_margins(sums, first, C, n, S, line):
 
 @jit(inner=True, borrows=True)
 def differentiate_class_values(code, square, sums, first, C, n, S, places):
-    """Write a value of every class and its four derivatives, NaN for 0/0 or a correlation of one class alone.
+    """Write a value of every class, NaN for 0/0 or a correlation of one class alone, and its four derivatives.
 
-    They go to five lines per class of `S` from the first of `places` on; the lines of :func:`divide_margins` begin at
+    Derivatives of a value that is not finite may be any numbers. They go to five lines per class of `S` from the first of `places` on; the lines of :func:`divide_margins` begin at
     the second. Diagonals, row and column sums are in `C` lines of `sums` each from `first` on. The loop is in here,
     because a call for each class would take as long as its formula.
     """
