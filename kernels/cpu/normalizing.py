@@ -6,7 +6,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.vector import WIDTH, collect_signs, some_sign, splat
+from cmfast.kernels.cpu._core.vector import WIDTH, collect_signs, load_row, some_sign, splat, store_row
 from cmfast.kernels.shared.normalizing import CODES_OF_LINES, COL, ROW, SHRINK
 from cmfast.kernels.status import INVALID, OK, RANGE
 
@@ -146,20 +146,30 @@ def _divide_by_columns(M, b, total, out):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _divide_by_total(M, b, out):
-    """Write matrix `b` divided by its total; return whether that is finite."""
+def _sum_rows(M, b):
+    """Return the sum of the row sums of matrix `b`."""
     whole = 0.0
     for i in range(M.shape[1]):
         total = 0.0
         for j in range(M.shape[2]):
             total += np.float64(M[b, i, j])
         whole += total
-    finite = whole < np.inf
-    whole = whole if whole > 0.0 else 1.0
-    for i in range(M.shape[1]):
-        for j in range(M.shape[2]):
-            out[b, i, j] = np.float64(M[b, i, j]) / whole
-    return finite
+    return whole
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _divide_by_total(M, b, tables, outs):
+    """Write matrix `b`, a row of `tables`, divided by its total; return whether that is finite."""
+    whole, cells = _sum_rows(M, b), tables.shape[1]
+    total, last = whole if whole > 0.0 else 1.0, cells - WIDTH
+    if last < 0:
+        for k in range(cells):
+            outs[b, k] = np.float64(tables[b, k]) / total
+    else:
+        for k in range(0, last, WIDTH):
+            store_row(outs, b, k, load_row(tables, b, k) / total)
+        store_row(outs, b, last, load_row(tables, b, last) / total)
+    return whole < np.inf
 
 
 @jit(inner=True)
@@ -188,20 +198,21 @@ def _write_exception(M, b, lines, out):
 def _write_normalized(M, lines, out, out_status, start, stop):
     """Write the normalised cells of matrices `start` to `stop`, and their status."""
     total, tables = np.empty(M.shape[2]), M.reshape(len(M), M.shape[1] * M.shape[2])
+    outs = out.reshape(tables.shape)
     for b in range(start, stop):
         if lines == ROW:
             valid = _divide_by_rows(M, b, out)
         elif lines == COL:
             valid = _divide_by_columns(M, b, total, out)
         else:
-            valid = _divide_by_total(M, b, out)
+            valid = _divide_by_total(M, b, tables, outs)
         valid = valid & (not _has_sign(tables, b))
         out_status[b] = OK if valid else _write_exception(M, b, lines, out)
 
 
 @jit(inner=True, inline=True, borrows=True)
 def _weigh_by_rows(M, b, out):
-    """Write the reciprocal row sums of matrix `b`; return whether the sum of all sums and that of weights are finite."""
+    """Write the reciprocal row sums of matrix `b`; return whether the sums of all sums and weights are finite."""
     whole, weights = 0.0, 0.0
     for i in range(M.shape[1]):
         total = 0.0
@@ -228,19 +239,13 @@ def _weigh_by_columns(M, b, total, out):
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _weigh_by_total(M, b, out):
-    """Write the reciprocal total of matrix `b`; return whether both are finite."""
-    whole = 0.0
-    for i in range(M.shape[1]):
-        total = 0.0
-        for j in range(M.shape[2]):
-            total += np.float64(M[b, i, j])
-        whole += total
+def _weigh_by_total(M, b, outs):
+    """Write the reciprocal total of matrix `b` to a row of `outs`; return whether both are finite."""
+    whole = _sum_rows(M, b)
     w = 1.0 / whole if whole > 0.0 else 0.0
-    for i in range(M.shape[1]):
-        for j in range(M.shape[2]):
-            out[b, i, j] = w
-    return (whole < np.inf) & (out[b, 0, 0] < np.inf)
+    for k in range(outs.shape[1]):
+        outs[b, k] = w
+    return (whole < np.inf) & (outs[b, 0] < np.inf)
 
 
 @jit(inner=True)
@@ -273,13 +278,14 @@ def _write_exceptional_weights(M, b, lines, out):
 def _write_weights(M, lines, out, out_status, start, stop):
     """Write the reciprocal sum of each cell as its samples' weight, for matrices `start` to `stop`."""
     total, tables = np.empty(M.shape[2]), M.reshape(len(M), M.shape[1] * M.shape[2])
+    outs = out.reshape(tables.shape)
     for b in range(start, stop):
         if lines == ROW:
             usual = _weigh_by_rows(M, b, out)
         elif lines == COL:
             usual = _weigh_by_columns(M, b, total, out)
         else:
-            usual = _weigh_by_total(M, b, out)
+            usual = _weigh_by_total(M, b, outs)
         usual = usual & (not _has_sign(tables, b))
         out_status[b] = OK if usual else _write_exceptional_weights(M, b, lines, out)
 

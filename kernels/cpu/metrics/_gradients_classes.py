@@ -236,9 +236,10 @@ def divide_margins(sums, first, C, n, S, line):
 def differentiate_class_values(code, square, sums, first, C, n, S, places):
     """Write a value of every class, NaN for 0/0 or a correlation of one class alone, and its four derivatives.
 
-    Derivatives of a value that is not finite may be any numbers. They go to five lines per class of `S` from the first of `places` on; the lines of :func:`divide_margins` begin at
-    the second. Diagonals, row and column sums are in `C` lines of `sums` each from `first` on. The loop is in here,
-    because a call for each class would take as long as its formula.
+    Derivatives of a value that is not finite may be any numbers. All go to five lines per class of `S` from the first
+    of `places` on; the lines of :func:`divide_margins` begin at the second. Diagonals, row and column sums are in `C`
+    lines of `sums` each from `first` on. The loop is in here, because a call for each class would take as long as its
+    formula.
     """
     values, rates = places
     for k in range(C):
