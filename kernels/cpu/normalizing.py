@@ -99,17 +99,19 @@ def _has_sign(tables, b):
 
 @jit(inner=True, inline=True, borrows=True)
 def _divide_by_rows(M, b, out):
-    """Write matrix `b` divided by its row sums; return whether all sums and the sum of all are finite."""
-    whole = 0.0
+    """Write matrix `b` divided by its row sums; return whether all cells and sums are nonnegative and finite."""
+    least = 0.0
     for i in range(M.shape[1]):
         total = 0.0
         for j in range(M.shape[2]):
-            total += np.float64(M[b, i, j])
-        whole += total
+            x = np.float64(M[b, i, j])
+            least = min(least, x)
+            total += x
+        least = least if total < np.inf else -1.0
         total = total if total > 0.0 else 1.0
         for j in range(M.shape[2]):
             out[b, i, j] = np.float64(M[b, i, j]) / total
-    return whole < np.inf
+    return least >= 0.0
 
 
 @jit(inner=True, inline=True, borrows=True)
@@ -203,10 +205,9 @@ def _write_normalized(M, lines, out, out_status, start, stop):
         if lines == ROW:
             valid = _divide_by_rows(M, b, out)
         elif lines == COL:
-            valid = _divide_by_columns(M, b, total, out)
+            valid = _divide_by_columns(M, b, total, out) & (not _has_sign(tables, b))
         else:
-            valid = _divide_by_total(M, b, tables, outs)
-        valid = valid & (not _has_sign(tables, b))
+            valid = _divide_by_total(M, b, tables, outs) & (not _has_sign(tables, b))
         out_status[b] = OK if valid else _write_exception(M, b, lines, out)
 
 
