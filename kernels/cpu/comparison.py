@@ -158,8 +158,9 @@ def _kl_term(x, y):
 def _add_kl_terms(shares, logs, cells, lanes, total):
     """Add the KL terms of some cells of eight pairs, of which `lanes` are used, with the bits of `_kl_term`.
 
-    `shares` has three lines of each cell: the shares and their relative difference. `logs` has what to take logarithms
-    of: apart from the arithmetic, because a call in between would save and restore the vectors in registers.
+    `shares` has three lines of each cell: the shares and their relative difference. `logs` has the ratios of shares, and
+    1 where no logarithm is used. All logarithms come first, because a call between the arithmetic would save and
+    restore the vectors in registers.
     """
     for k in range(cells):
         for w in range(lanes):
@@ -200,7 +201,7 @@ def _write_kl_divergences(S, T, out, out_status, start, stop):
                 store(shares, 3 * k, x)
                 store(shares, 3 * k + 1, y)
                 store(shares, 3 * k + 2, d)
-                store(logs, k, where((x > 0.0) & (absolute(d) >= 0.01), x / y, splat(1.0)))  # 1 where none is used
+                store(logs, k, where((x > 0.0) & (absolute(d) >= 0.01), x / y, splat(1.0)))
             total = _add_kl_terms(shares, logs, count, min(WIDTH, stop - b), total)
         _write_pairs(total, codes, lanes, out, out_status, b, stop)
 

@@ -161,9 +161,10 @@ class _Table:
             setattr(self, name, _Dual(record, record.compute(how), slopes, name))
 
     def __getattr__(self, name: str) -> _Dual:
-        found = eval(_DERIVED[name], {"m": self, "raise_to_zero": _raise_to_zero})
-        setattr(self, name, _Dual(found.record, found.value, found.slopes, name))
-        return getattr(self, name)
+        made = eval(_DERIVED[name], {"m": self, "raise_to_zero": _raise_to_zero})
+        found = _Dual(made.record, made.value, made.slopes, name)
+        setattr(self, name, found)
+        return found
 
 
 def _record_formula(formula: Any, code: Value, *square: Any) -> str:
