@@ -158,8 +158,8 @@ def _kl_term(x, y):
 def _add_kl_terms(shares, logs, cells, lanes, total):
     """Add the KL terms of some cells of eight pairs, of which `lanes` are used, with the bits of `_kl_term`.
 
-    `shares` has three lines of each cell: the shares and their relative difference. `logs` has the ratios of shares, and
-    1 where no logarithm is used. All logarithms come first, because a call between the arithmetic would save and
+    `shares` has three lines of each cell: the shares and their relative difference. `logs` has the ratios of shares,
+    and 1 where no logarithm is used. All logarithms come first, because a call between the arithmetic would save and
     restore the vectors in registers.
     """
     for k in range(cells):
