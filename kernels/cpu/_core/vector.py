@@ -119,11 +119,6 @@ def divide_by_reciprocal(a, b, one):
     return a / b
 
 
-def has_32_registers():
-    """Return whether the machine has 32 registers of the size of a vector: a constant when a kernel is compiled."""
-    return False
-
-
 def sqrt(a):
     """Return the lane-wise square root."""
     return np.sqrt(a)
@@ -297,7 +292,6 @@ _define(bits, types.int64, (mask,), lambda b, m: b.zext(b.bitcast(m, ir.IntType(
 _NUMBERS = signature(vector, *[types.float64] * WIDTH)
 _register_types(splat, signature(vector, types.float64))
 _register_types(pack, _NUMBERS)
-_register_types(has_32_registers, signature(types.boolean))
 _register_types(divide_by_reciprocal, signature(vector, vector, vector, vector))
 
 
@@ -317,12 +311,6 @@ def _divide_by_reciprocal(context, builder, sig, args):
     rest = emit(builder, builder.fneg(first), b, a)
     finite = builder.fcmp_ordered("<", _emit_intrinsic("fabs")(builder, rest), ir.Constant(_VECTOR, [np.inf] * WIDTH))
     return builder.select(finite, emit(builder, rest, one, first), first)
-
-
-@lower_builtin(has_32_registers)
-def _has_32_registers(context, builder, sig, args):
-    """Emit ``has_32_registers``."""
-    return ir.Constant(ir.IntType(1), int("+avx512f" in context.codegen().magic_tuple()[2].split(",")))
 
 
 @lower_builtin(pack, *_NUMBERS.args)

@@ -15,19 +15,7 @@ import numpy as np
 from cmfast.kernels.cpu._core import batches
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.nontemporal import settle, stream_row
-from cmfast.kernels.cpu._core.vector import (
-    WIDTH,
-    floor,
-    fma,
-    has_32_registers,
-    load,
-    some,
-    splat,
-    sqrt,
-    store,
-    store_row,
-    where,
-)
+from cmfast.kernels.cpu._core.vector import WIDTH, floor, fma, load, some, splat, sqrt, store, store_row, where
 from cmfast.kernels.cpu.metrics import _gradients, _margins, _second_pass, values
 from cmfast.kernels.cpu.metrics._margins import FIRST, STATUS_LINE, SUMS, TOTAL_LINE, transpose_cells
 from cmfast.kernels.shared.metric_formulas import Value
@@ -173,30 +161,8 @@ def _add_nominal_rows(rows, G, size, four, lines, found):
     mixed_a, mixed_b, mixed_c, mixed_d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
     width = -(-C // -(-C // MOST_EXPANDED_COLUMNS))
     for begin in range(0, C, width):
-        end, pairs = min(begin + width, C), first + (last - first) // 4 * 4 if has_32_registers() else first
-        for i in range(first, pairs, 4):
-            line = (i - first) * C
-            w_a, w_b, w_c, w_d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
-            x_a, x_b, x_c, x_d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
-            y_a, y_b, y_c, y_d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
-            z_a, z_b, z_c, z_d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
-            for j in range(begin, end):
-                w, x, k = load(cells, line + j), load(cells, line + C + j), 2 * C + j
-                y, z = load(cells, line + 2 * C + j), load(cells, line + 3 * C + j)
-                g = load(G, a + k)
-                w_a, x_a, y_a, z_a = fma(w, g, w_a), fma(x, g, x_a), fma(y, g, y_a), fma(z, g, z_a)
-                g = load(G, b + k)
-                w_b, x_b, y_b, z_b = fma(w, g, w_b), fma(x, g, x_b), fma(y, g, y_b), fma(z, g, z_b)
-                g = load(G, c + k)
-                w_c, x_c, y_c, z_c = fma(w, g, w_c), fma(x, g, x_c), fma(y, g, y_c), fma(z, g, z_c)
-                g = load(G, d + k)
-                w_d, x_d, y_d, z_d = fma(w, g, w_d), fma(x, g, x_d), fma(y, g, y_d), fma(z, g, z_d)
-            pair, next_pair = (C + i, C + i + 1), (C + i + 2, C + i + 3)
-            mixed_a = _add_mixed(G, a, size, next_pair, (y_a, z_a), _add_mixed(G, a, size, pair, (w_a, x_a), mixed_a))
-            mixed_b = _add_mixed(G, b, size, next_pair, (y_b, z_b), _add_mixed(G, b, size, pair, (w_b, x_b), mixed_b))
-            mixed_c = _add_mixed(G, c, size, next_pair, (y_c, z_c), _add_mixed(G, c, size, pair, (w_c, x_c), mixed_c))
-            mixed_d = _add_mixed(G, d, size, next_pair, (y_d, z_d), _add_mixed(G, d, size, pair, (w_d, x_d), mixed_d))
-        for i in range(pairs, last - 1, 2):  # with one address for both rows, AVX2 has registers for the loop
+        end = min(begin + width, C)
+        for i in range(first, last - 1, 2):  # with one address for both rows, AVX2 has registers for the loop
             line = (i - first) * C
             x_a, x_b, x_c, x_d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
             y_a, y_b, y_c, y_d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
