@@ -156,7 +156,7 @@ def _kl_term(x, y):
 
 @jit(inner=True, borrows=True)
 def _add_kl_terms(shares, logs, cells, lanes, total):
-    """Add the KL terms of some cells of eight pairs, of which `lanes` are used, with the bits of `_kl_term`.
+    """Add the KL terms of some cells of `lanes` pairs, at most eight, with the bits of `_kl_term`.
 
     `shares` has three lines of each cell: the shares and their relative difference. `logs` has the ratios of shares,
     and 1 where no logarithm is used. All logarithms come first, because a call between the arithmetic would save and
