@@ -11,7 +11,7 @@ from cmfast.kernels.shared.comparison import CODES_OF_COMPARISONS, KL, L1
 from cmfast.kernels.status import INVALID, OK, ZERO_LINE
 
 SECONDS_PER_COMPARED_CELL = 2e-9
-CELLS_AT_A_TIME = 32  # of eight pairs of matrices: what is computed of them takes a quarter of a level-1 cache
+COMPARED_AT_A_TIME = 32  # cells of eight pairs of matrices: what is computed of them takes a quarter of a level-1 cache
 LEAST_LANES = 3  # pairs from which SIMD lanes pay; eight lanes of one pair would divide each cell eight times
 
 
@@ -179,8 +179,8 @@ def _add_kl_terms(shares, logs, cells, lanes, total):
 def _write_kl_divergences(S, T, out, out_status, start, stop):
     """Write the KL divergence of every pair, and its status."""
     cells = S.shape[1]
-    lanes, shares = np.empty((2, WIDTH)), np.empty((3 * CELLS_AT_A_TIME, WIDTH))
-    logs = np.empty((CELLS_AT_A_TIME, WIDTH))
+    lanes, shares = np.empty((2, WIDTH)), np.empty((3 * COMPARED_AT_A_TIME, WIDTH))
+    logs = np.empty((COMPARED_AT_A_TIME, WIDTH))
     for b in range(start, stop, WIDTH):
         if stop - b < LEAST_LANES:
             for c in range(b, stop):
@@ -193,8 +193,8 @@ def _write_kl_divergences(S, T, out, out_status, start, stop):
         rows, others = _select_rows(S, b, stop), _select_rows(T, b, stop)
         s, t, codes = _sum_pairs(S, T, rows, others)
         total = splat(0.0)
-        for first in range(0, cells, CELLS_AT_A_TIME):
-            count = min(CELLS_AT_A_TIME, cells - first)
+        for first in range(0, cells, COMPARED_AT_A_TIME):
+            count = min(COMPARED_AT_A_TIME, cells - first)
             for k in range(count):
                 x, y = _gather(S, rows, first + k) / s, _gather(T, others, first + k) / t
                 d = (y - x) / x
