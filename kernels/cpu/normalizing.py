@@ -6,6 +6,7 @@ import numpy as np
 
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu._core.vector import WIDTH, collect_signs, load_row, some_sign, splat, store_row
 from cmfast.kernels.shared.normalizing import CODES_OF_LINES, COL, ROW, SHRINK
 from cmfast.kernels.status import INVALID, OK, RANGE
 
@@ -82,6 +83,21 @@ def _fill_nan(q):
 
 
 @jit(inner=True, inline=True, borrows=True)
+def _has_sign(tables, b):
+    """Return whether a cell of matrix `b` has a minus sign, also that of -0.0; a row of `tables` is a matrix."""
+    cells = tables.shape[1]
+    if cells < WIDTH:
+        signed = False
+        for k in range(cells):
+            signed |= tables[b, k] < 0
+        return signed
+    signs = splat(0.0)
+    for k in range(0, cells - WIDTH + 1, WIDTH):
+        signs = collect_signs(signs, tables, b, k)
+    return some_sign(collect_signs(signs, tables, b, cells - WIDTH))
+
+
+@jit(inner=True, inline=True, borrows=True)
 def _divide_by_rows(M, b, out):
     """Write matrix `b` divided by its row sums; return whether all cells and sums are nonnegative and finite."""
     least = 0.0
@@ -99,34 +115,63 @@ def _divide_by_rows(M, b, out):
 
 
 @jit(inner=True, inline=True, borrows=True)
+def _sum_columns(M, b, total):
+    """Write the column sums of matrix `b`, in the order of the rows; return whether the sum of all is finite."""
+    R, C, whole = M.shape[1], M.shape[2], 0.0
+    if R <= MOST_ROWS_OF_A_COLUMN:
+        for j in range(C):
+            own = 0.0
+            for i in range(R):
+                own += np.float64(M[b, i, j])
+            total[j] = own
+    else:
+        for j in range(C):
+            total[j] = 0.0
+        for i in range(R):
+            for j in range(C):
+                total[j] += np.float64(M[b, i, j])
+    for j in range(C):
+        whole += total[j]
+    return whole < np.inf
+
+
+@jit(inner=True, inline=True, borrows=True)
 def _divide_by_columns(M, b, total, out):
-    """Write matrix `b` divided by its column sums; return whether all cells and sums are nonnegative and finite."""
-    valid = _write_sums(M, b, COL, 1.0, total)
+    """Write matrix `b` divided by its column sums; return whether all sums and the sum of all are finite."""
+    finite = _sum_columns(M, b, total)
     for j in range(M.shape[2]):
         total[j] = total[j] if total[j] > 0.0 else 1.0
     for i in range(M.shape[1]):
         for j in range(M.shape[2]):
             out[b, i, j] = np.float64(M[b, i, j]) / total[j]
-    return valid
+    return finite
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _divide_by_total(M, b, out):
-    """Write matrix `b` divided by its total; return whether all cells and the total are nonnegative and finite."""
-    least, whole = 0.0, 0.0
+def _sum_rows(M, b):
+    """Return the sum of the row sums of matrix `b`."""
+    whole = 0.0
     for i in range(M.shape[1]):
         total = 0.0
         for j in range(M.shape[2]):
-            x = np.float64(M[b, i, j])
-            least = min(least, x)
-            total += x
+            total += np.float64(M[b, i, j])
         whole += total
-    valid = (least >= 0.0) & (whole < np.inf)
-    whole = whole if whole > 0.0 else 1.0
-    for i in range(M.shape[1]):
-        for j in range(M.shape[2]):
-            out[b, i, j] = np.float64(M[b, i, j]) / whole
-    return valid
+    return whole
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _divide_by_total(M, b, tables, outs):
+    """Write matrix `b`, a row of `tables`, divided by its total; return whether that is finite."""
+    whole, cells = _sum_rows(M, b), tables.shape[1]
+    total, last = whole if whole > 0.0 else 1.0, cells - WIDTH
+    if last < 0:
+        for k in range(cells):
+            outs[b, k] = np.float64(tables[b, k]) / total
+    else:
+        for k in range(0, last, WIDTH):
+            store_row(outs, b, k, load_row(tables, b, k) / total)
+        store_row(outs, b, last, load_row(tables, b, last) / total)
+    return whole < np.inf
 
 
 @jit(inner=True)
@@ -154,50 +199,96 @@ def _write_exception(M, b, lines, out):
 @jit()
 def _write_normalized(M, lines, out, out_status, start, stop):
     """Write the normalised cells of matrices `start` to `stop`, and their status."""
-    total = np.empty(M.shape[2])
+    total, tables = np.empty(M.shape[2]), M.reshape(len(M), M.shape[1] * M.shape[2])
+    outs = out.reshape(tables.shape)
     for b in range(start, stop):
         if lines == ROW:
             valid = _divide_by_rows(M, b, out)
         elif lines == COL:
-            valid = _divide_by_columns(M, b, total, out)
+            valid = _divide_by_columns(M, b, total, out) & (not _has_sign(tables, b))
         else:
-            valid = _divide_by_total(M, b, out)
+            valid = _divide_by_total(M, b, tables, outs) & (not _has_sign(tables, b))
         out_status[b] = OK if valid else _write_exception(M, b, lines, out)
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _weigh_by_rows(M, b, out):
+    """Write the reciprocal row sums of matrix `b`; return whether the sums of all sums and weights are finite."""
+    whole, weights = 0.0, 0.0
+    for i in range(M.shape[1]):
+        total = 0.0
+        for j in range(M.shape[2]):
+            total += np.float64(M[b, i, j])
+        w = 1.0 / total if total > 0.0 else 0.0
+        for j in range(M.shape[2]):
+            out[b, i, j] = w
+        whole, weights = whole + total, weights + w
+    return (whole < np.inf) & (out.dtype.type(weights) < np.inf)
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _weigh_by_columns(M, b, total, out):
+    """Write the reciprocal column sums of matrix `b`; return whether the sums of all sums and weights are finite."""
+    finite, weights = _sum_columns(M, b, total), 0.0
+    for j in range(M.shape[2]):
+        total[j] = 1.0 / total[j] if total[j] > 0.0 else 0.0
+        weights += total[j]
+    for i in range(M.shape[1]):
+        for j in range(M.shape[2]):
+            out[b, i, j] = total[j]
+    return finite & (out.dtype.type(weights) < np.inf)
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _weigh_by_total(M, b, outs):
+    """Write the reciprocal total of matrix `b` to a row of `outs`; return whether both are finite."""
+    whole = _sum_rows(M, b)
+    w = 1.0 / whole if whole > 0.0 else 0.0
+    for k in range(outs.shape[1]):
+        outs[b, k] = w
+    return (whole < np.inf) & (outs[b, 0] < np.inf)
+
+
+@jit(inner=True)
+def _write_exceptional_weights(M, b, lines, out):
+    """Write the weights of matrix `b`, which has an invalid cell, or a sum or a weight that overflows; return status.
+
+    A sum that overflows is taken in scaled arithmetic.
+    """
+    if not _is_valid(M, b):
+        _fill_nan(out[b])
+        return INVALID
+    R, C, finite = M.shape[1], M.shape[2], True
+    total, small = np.empty(R + C), np.empty(R + C)
+    _write_sums(M, b, lines, 1.0, total)
+    _write_sums(M, b, lines, SHRINK, small)
+    for i in range(R):
+        for j in range(C):
+            k = _sum_index(i, j, lines)
+            if total[k] == np.inf:
+                out[b, i, j] = SHRINK / small[k]
+            else:
+                out[b, i, j] = 1.0 / total[k] if total[k] > 0.0 else 0.0
+            finite &= out[b, i, j] < np.inf  # where a float32 overflows the float64 may be finite
+    if not finite:
+        _fill_nan(out[b])
+    return OK if finite else RANGE
 
 
 @jit()
 def _write_weights(M, lines, out, out_status, start, stop):
     """Write the reciprocal sum of each cell as its samples' weight, for matrices `start` to `stop`."""
-    R, C = M.shape[1], M.shape[2]
-    total, small = np.empty(R + C), np.empty(R + C)
+    total, tables = np.empty(M.shape[2]), M.reshape(len(M), M.shape[1] * M.shape[2])
+    outs = out.reshape(tables.shape)
     for b in range(start, stop):
-        if not _write_sums(M, b, lines, 1.0, total):
-            if not _is_valid(M, b):
-                out_status[b] = INVALID
-                _fill_nan(out[b])
-                continue
-            _write_sums(M, b, lines, SHRINK, small)
-        for k in range(R if lines == ROW else C if lines == COL else 1):
-            if total[k] == np.inf:
-                total[k] = SHRINK / small[k]
-            else:
-                total[k] = 1.0 / total[k] if total[k] > 0.0 else 0.0
-        finite = True  # where a float32 overflows the float64 may be finite
-        for i in range(R):
-            if lines == COL:
-                for j in range(C):
-                    out[b, i, j] = total[j]
-            else:
-                w = total[i if lines == ROW else 0]
-                for j in range(C):
-                    out[b, i, j] = w
-                finite &= out[b, i, 0] < np.inf
-        for j in range(C):
-            finite &= out[b, 0, j] < np.inf
-        out_status[b] = OK
-        if not finite:
-            out_status[b] = RANGE
-            _fill_nan(out[b])
+        if lines == ROW:
+            usual = _weigh_by_rows(M, b, out)
+        elif lines == COL:
+            usual = _weigh_by_columns(M, b, total, out)
+        else:
+            usual = _weigh_by_total(M, b, outs)
+        usual = usual & (not _has_sign(tables, b))
+        out_status[b] = OK if usual else _write_exceptional_weights(M, b, lines, out)
 
 
 @jit(borrows=True)

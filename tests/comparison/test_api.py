@@ -55,6 +55,18 @@ def test_sums_are_in_the_order_of_the_cells_for_any_number_of_pairs(n, rng):
         assert_same_bits(cmfast.l1_distance(S, other, on_failure="ignore"), np.array(distances))
 
 
+@pytest.mark.parametrize("shape", [(1, 1), (5, 6), (4, 8), (3, 11), (7, 10)])
+def test_terms_of_divergences_are_in_the_order_of_the_cells(shape, rng):
+    """Pairs in lanes have the bits of a pair alone, also with cells that are nearly equal, or 0 in the first matrix."""
+    S = rng.exponential(size=(19, *shape))
+    T = S * rng.choice([1.0, 1.0 + 1e-9, 1.009, 1.02, 3.0], S.shape)
+    S[rng.random(S.shape) < 0.2] = 0.0
+    S[:, 0, 0], T[4, -1, -1], T[5], S[6, 0, 0] = 1.0, 0.0, 0.0, np.nan
+    for n in (2, 3, 8, 9, 19):
+        alone = [cmfast.kl_divergence(s, t, on_failure="ignore") for s, t in zip(S[:n], T[:n], strict=True)]
+        assert_same_bits(cmfast.kl_divergence(S[:n], T[:n], on_failure="ignore"), np.array(alone))
+
+
 # Laws
 
 

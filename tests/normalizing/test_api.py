@@ -52,6 +52,34 @@ def test_sums_are_in_the_order_of_the_cells(method, shape, rng):
     np.testing.assert_allclose(cmfast.normalize(M, method, **QUIET)[11], expected, rtol=1e-15)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+@pytest.mark.parametrize("shape", [(1, 1), (2, 3), (2, 4), (3, 5), (17, 5)])
+@pytest.mark.parametrize("method", ["all", "row", "col"])
+def test_weights_are_reciprocals_of_sums_in_the_order_of_the_cells(method, shape, dtype, rng):
+    M = rng.poisson(2.0, (9, *shape)).astype(dtype)
+    M[2], M[3, 0], M[4, :, 0] = 0, 0, 0
+    sums = [sum_in_order(m.astype(float), method) for m in M]
+    want = np.array([np.broadcast_to(np.where(x > 0, 1 / np.where(x > 0, x, 1.0), 0.0), shape) for x in sums])
+    if dtype != np.int64:
+        M[5] *= -0.0  # a sign, which is no negative cell
+        M[6, -1, -1], want[5], want[6] = np.nan, 0.0, np.nan
+    M[7, -1, 0], want[7] = -1, np.nan
+    assert_same_bits(
+        cmfast.importance_weights(M, method, **QUIET), want.astype(M.dtype if dtype == np.float32 else float)
+    )
+
+
+@pytest.mark.parametrize("method", ["row", "col"])
+def test_sums_and_weights_may_overflow_together(method):
+    """Two sums of 1.5e308, and two weights of 1.5e308, exceed float64 together, but each is a number."""
+    M = np.diag([1.5e308, 1.5e308, 0.0])
+    assert_same_bits(cmfast.normalize(M, method), np.diag([1.0, 1.0, 0.0]))
+    few = np.diag([1 / 1.5e308, 1 / 1.5e308, 1.0])
+    found = cmfast.importance_weights(few, method)
+    want = np.broadcast_to(1 / few.diagonal(), (3, 3))
+    np.testing.assert_array_equal(found, want.T if method == "row" else want)
+
+
 # Laws
 
 COUNTS = hnp.arrays(

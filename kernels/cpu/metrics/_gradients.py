@@ -136,8 +136,9 @@ def _differentiate_reduction(plan, reduction, sums, at, C, V, slopes):
     if code == PICK:
         for part in range(3):
             store(slopes, part * C + pick, load(V, pick * LINES_OF_VALUE + 1 + part))
-        store(slopes, len(slopes) - 1, load(V, pick * LINES_OF_VALUE + 4))
-        return load(V, pick * LINES_OF_VALUE)
+        result = load(V, pick * LINES_OF_VALUE)
+        store(slopes, len(slopes) - 1, load(V, pick * LINES_OF_VALUE + 4) + result * 0.0)
+        return result
     number, total, weights, weighted, square = splat(0.0), splat(0.0), splat(0.0), splat(0.0), splat(0.0)
     least, ties = splat(np.inf), splat(0.0)
     for k in range(C):
@@ -245,14 +246,17 @@ def _differentiate_micro_average(plan, value, sums, at, C, S, line, slopes):
             store(slopes, k, load(S, made + 1))
             store(slopes, C + k, load(S, made + 2))
             store(slopes, 2 * C + k, load(S, made + 3))
-    store(slopes, len(slopes) - 1, number * load(S, made + 4))
-    return load(S, made)
+    result = load(S, made)
+    store(slopes, len(slopes) - 1, number * load(S, made + 4) + result * 0.0)
+    return result
 
 
 @jit(inner=True, borrows=True)
-def _zero_unwritten_lines(kind, code, C, slopes):
+def _zero_unwritten_lines(kind, code, C, members, slopes):
     """Zero the derivative lines that a step does not write, but those of bands and tops."""
-    if (kind == REDUCE and code in (PICK, MICRO)) or (kind == STEP_TOTAL and LINEAR <= code <= GERRITY):
+    if (kind == REDUCE and (code == PICK or (code == MICRO and members > 0))) or (
+        kind == STEP_TOTAL and LINEAR <= code <= GERRITY
+    ):
         for line in range((SUMS if kind == STEP_TOTAL else SUMS - 2) * C):
             store(slopes, line, splat(0.0))
 
@@ -296,12 +300,13 @@ def differentiate(plan, sums, at, C, size, S, G, T):
             continue
         if kind == EACH:
             for k in range(C):
+                undefined = load(S, k * LINES_OF_VALUE) * 0.0
                 for part in range(4):
-                    store(T, (target * C + k) * 4 + part, load(S, k * LINES_OF_VALUE + 1 + part))
+                    store(T, (target * C + k) * 4 + part, load(S, k * LINES_OF_VALUE + 1 + part) + undefined)
             continue
         slopes = G[target * size : (target + 1) * size]
         if kind in (REDUCE, STEP_TOTAL):
-            _zero_unwritten_lines(kind, code, C, slopes)
+            _zero_unwritten_lines(kind, code, C, len(plan.members), slopes)
         made = splat(0.0)
         if kind == REDUCE and code == MICRO:
             free = rates + LINES_OF_RATES * C

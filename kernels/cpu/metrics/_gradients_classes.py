@@ -1,111 +1,23 @@
 """Derivatives of per-class values by forward-mode differentiation.
 
-A dual number is a tuple of a value and its derivatives in ``d``, ``t``, ``p`` and ``n``: diagonal, row sum, column sum
-and total.
+A dual number is a value and its derivatives in ``d``, ``t``, ``p`` and ``n``: diagonal, row sum, column sum and total.
+The formulas of ``kernels/shared/metric_formulas.py`` run once, on dual numbers whose parts are source text; what they
+record becomes the source of a kernel function, without the terms of derivatives that are always zero.
 """
 
-import ast
 from importlib.resources import files
 from typing import Any
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.vector import load, splat, sqrt, store, where
+from cmfast.kernels.cpu._core.vector import divide_by_reciprocal, load, splat, sqrt, store, where
 from cmfast.kernels.cpu.metrics._formulas import FIRST_CORRECTED, apply_degenerate_limits
-from cmfast.kernels.shared import metric_formulas
+from cmfast.kernels.shared.metric_formulas import Value
 from cmfast.kernels.shared.metrics import LINES_OF_VALUE
 
 LINES_OF_RATES = 8
+SLOPES = LINES_OF_VALUE - 1
 
-
-# --- arithmetic of dual numbers ---------------------------------------------------------------------------------------
-
-
-@jit(inner=True, inline=True, borrows=True)
-def _add(x, y):
-    """Return the sum of two dual numbers."""
-    return x[0] + y[0], x[1] + y[1], x[2] + y[2], x[3] + y[3], x[4] + y[4]
-
-
-@jit(inner=True, inline=True, borrows=True)
-def _subtract(x, y):
-    """Return the difference of two dual numbers."""
-    return x[0] - y[0], x[1] - y[1], x[2] - y[2], x[3] - y[3], x[4] - y[4]
-
-
-@jit(inner=True, inline=True, borrows=True)
-def _scale(x, a):
-    """Return a dual number times a constant."""
-    return x[0] * a, x[1] * a, x[2] * a, x[3] * a, x[4] * a
-
-
-@jit(inner=True, inline=True, borrows=True)
-def _multiply(x, y):
-    """Return the product of two dual numbers."""
-    a, b = x[0], y[0]
-    return a * b, x[1] * b + a * y[1], x[2] * b + a * y[2], x[3] * b + a * y[3], x[4] * b + a * y[4]
-
-
-@jit(inner=True, borrows=True)
-def _divide(x, y):
-    """Return the quotient of two dual numbers."""
-    q, one = x[0] / y[0], 1.0 / y[0]
-    return q, (x[1] - q * y[1]) * one, (x[2] - q * y[2]) * one, (x[3] - q * y[3]) * one, (x[4] - q * y[4]) * one
-
-
-@jit(inner=True, borrows=True)
-def _take_sqrt(x):
-    """Return a dual number's square root."""
-    root = sqrt(x[0])
-    half = 0.5 / root
-    return root, half * x[1], half * x[2], half * x[3], half * x[4]
-
-
-@jit(inner=True, inline=True, borrows=True)
-def _divide_known(x, y, quotient, one):
-    """Return the quotient of two dual numbers, given that of their values and the reciprocal of the second."""
-    return (
-        quotient,
-        (x[1] - quotient * y[1]) * one,
-        (x[2] - quotient * y[2]) * one,
-        (x[3] - quotient * y[3]) * one,
-        (x[4] - quotient * y[4]) * one,
-    )
-
-
-@jit(inner=True, inline=True, borrows=True)
-def _divide_by_known(x, y, one):
-    """Return the quotient of two dual numbers, given the reciprocal of the second."""
-    return _divide_known(x, y, x[0] / y[0], one)
-
-
-@jit(inner=True, inline=True, borrows=True)
-def _subtract_from(a, x):
-    """Return a constant minus a dual number."""
-    return a - x[0], -x[1], -x[2], -x[3], -x[4]
-
-
-@jit(inner=True, inline=True, borrows=True)
-def _keep(x):
-    """Return a dual number whose value rounding may have put out of range."""
-    return x
-
-
-@jit(inner=True, inline=True, borrows=True)
-def _limit(truth, prediction, x):
-    """Return a correlation: with one degenerate margin 0, from every direction; with two none."""
-    return apply_degenerate_limits(truth[0], prediction[0], x[0]), x[1], x[2], x[3], x[4]
-
-
-@jit(inner=True, inline=True, borrows=True)
-def _raise_to_zero(x):
-    """Return a dual number whose value rounding may have put below 0."""
-    return where(x[0] < 0.0, 0.0, x[0]), x[1], x[2], x[3], x[4]
-
-
-# --- formulas on dual numbers -----------------------------------------------------------------------------------------
-
-
-# How each entry of the 2x2 table of a class is computed from others.
+# Entries of the 2x2 table of a class that are computed from others, in addition to `d`, `t`, `p` and `total`.
 _DERIVED = {
     "missed": "m.t - m.d",
     "wrong": "m.p - m.d",
@@ -119,107 +31,179 @@ _DERIVED = {
     "truth": "m.t * m.not_true",
     "prediction": "m.p * m.not_predicted",
 }
-# Entries that are loaded from a line of `sums`, and the total, which is an argument.
 _GIVEN = {"d": "load(sums, at)", "t": "load(sums, at + C)", "p": "load(sums, at + 2 * C)", "total": "n"}
 # Lines of :func:`divide_margins`, from the first of a class: quotients that values share, and reciprocals of divisors.
-_QUOTIENTS = {"m.d / m.t": 4, "m.missed / m.t": 5, "m.wrong / m.not_true": 6, "m.rejected / m.not_true": 7}
-_RECIPROCALS = {"m.t": 0, "m.p": 1, "m.not_true": 2, "m.not_predicted": 3}
-_TABLE = ("sums", "at", "C", "n", "S", "line")  # the arguments from which all entries are loaded
+_QUOTIENTS = {("d", "t"): 4, ("missed", "t"): 5, ("wrong", "not_true"): 6, ("rejected", "not_true"): 7}
+_RECIPROCALS = {"t": 0, "p": 1, "not_true": 2, "not_predicted": 3}
 
 
-class _OnDualNumbers(ast.NodeTransformer):
-    """Rewrite operators of formulas as calls of the functions above, entries as calls that load them.
-
-    So a formula computes the entries that its value needs, and no others.
-    """
-
-    def visit_arguments(self, node: ast.arguments) -> ast.arguments:
-        """Replace the argument `m`."""
-        names = [name for arg in node.args for name in (_TABLE if arg.arg == "m" else (arg.arg,))]
-        return ast.arguments([], [ast.arg(name) for name in names], kwonlyargs=[], kw_defaults=[], defaults=[])
-
-    def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
-        """Replace a code by its number, and an entry by its call."""
-        if ast.unparse(node.value) == "Value":
-            return ast.Constant(int(metric_formulas.Value[node.attr]))
-        return _call(f"_load_{node.attr}", *map(_name, _TABLE))
-
-    def visit_Call(self, node: ast.Call) -> ast.expr:
-        """Hand the table on as what its entries are loaded from."""
-        args = [part for arg in node.args for part in (_TABLE if ast.unparse(arg) == "m" else (arg,))]
-        return ast.Call(node.func, [_name(arg) if isinstance(arg, str) else self.visit(arg) for arg in args], [])
-
-    def visit_BinOp(self, node: ast.BinOp) -> ast.expr:
-        """Replace an operator by the call of a function, unless both sides are constants."""
-        if _is_constant(node):
-            return node
-        quotient, reciprocal = _QUOTIENTS.get(ast.unparse(node)), _RECIPROCALS.get(ast.unparse(node.right))
-        left, right = self.visit(node.left), self.visit(node.right)
-        if isinstance(node.op, ast.Div):
-            if reciprocal is None:
-                return _call("_divide", left, right)
-            if quotient is None:
-                return _call("_divide_by_known", left, right, _load_line(reciprocal))
-            return _call("_divide_known", left, right, _load_line(quotient), _load_line(reciprocal))
-        if isinstance(node.op, ast.Mult):
-            if _is_constant(node.left):
-                return _call("_scale", right, left)
-            return _call("_scale" if _is_constant(node.right) else "_multiply", left, right)
-        if isinstance(node.op, ast.Add):
-            return _call("_add", left, right)
-        return _call("_subtract_from" if _is_constant(node.left) else "_subtract", left, right)
+# --- dual numbers that record what is computed ------------------------------------------------------------------------
 
 
-def _is_constant(node: ast.expr) -> bool:
-    """Return whether an expression has no entry of the table."""
-    return not any(isinstance(part, ast.Attribute | ast.Call) for part in ast.walk(node))
+class _Record:
+    """Statements in the order of their evaluation; equal expressions are computed once."""
+
+    def __init__(self) -> None:
+        self.statements: list[str] = []
+        self.names: dict[str, str] = {}
+
+    def compute(self, expression: str) -> str:
+        """Return the name of the value of an expression."""
+        if expression not in self.names:
+            self.names[expression] = f"x{len(self.names)}"
+            self.statements.append(f"{self.names[expression]} = {expression}")
+        return self.names[expression]
+
+    def multiply(self, x: Any, y: Any) -> Any:
+        """Return a product of names or numbers; None is zero."""
+        if x is None or y is None:
+            return None
+        if isinstance(x, float) and isinstance(y, float):
+            return x * y
+        return y if x == 1.0 else x if y == 1.0 else self.compute(f"{x} * {y}")
+
+    def add(self, x: Any, y: Any) -> Any:
+        """Return a sum."""
+        if x is None or y is None:
+            return y if x is None else x
+        return x + y if isinstance(x, float) and isinstance(y, float) else self.compute(f"{x} + {y}")
+
+    def subtract(self, x: Any, y: Any) -> Any:
+        """Return a difference."""
+        if y is None:
+            return x
+        if x is None:
+            return -y if isinstance(y, float) else self.compute(f"-{y}")
+        return x - y if isinstance(x, float) and isinstance(y, float) else self.compute(f"{x} - {y}")
 
 
-def _name(name: str) -> ast.expr:
-    """Return a name as an expression."""
-    return ast.Name(name, ast.Load())
+class _Factor:
+    """A number that is known only when the kernel runs, as source text."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    def __radd__(self, x: float) -> "_Factor":
+        return _Factor(f"({x} + {self.text})")
+
+    def __mul__(self, x: "_Dual") -> "_Dual":
+        return x * self
 
 
-def _call(function: str, *args: ast.expr) -> ast.expr:
-    """Return the call of a function."""
-    return ast.Call(_name(function), list(args), [])
+class _Dual:
+    """A dual number: the name of its value, and of each derivative the name, a number, or None for zero."""
+
+    def __init__(self, record: _Record, value: str, slopes: Any, entry: str = "") -> None:
+        self.record, self.value, self.slopes, self.entry = record, value, tuple(slopes), entry
+
+    def make(self, value: str, slopes: Any) -> "_Dual":
+        """Return another dual number of this record."""
+        return _Dual(self.record, self.record.compute(value), slopes)
+
+    def scale(self, factor: Any) -> "_Dual":
+        """Return the product with a name or a number."""
+        return self.make(f"{self.value} * {factor}", (self.record.multiply(x, factor) for x in self.slopes))
+
+    def __add__(self, other: "_Dual") -> "_Dual":
+        return self.make(f"{self.value} + {other.value}", map(self.record.add, self.slopes, other.slopes))
+
+    def __sub__(self, other: "_Dual") -> "_Dual":
+        return self.make(f"{self.value} - {other.value}", map(self.record.subtract, self.slopes, other.slopes))
+
+    def __rsub__(self, x: float) -> "_Dual":
+        return self.make(f"{x} - {self.value}", (self.record.subtract(None, y) for y in self.slopes))
+
+    def __mul__(self, other: Any) -> "_Dual":
+        if not isinstance(other, _Dual):
+            return self.scale(other.text if isinstance(other, _Factor) else other)
+        of, a, b = self.record, self.value, other.value
+        slopes = [of.add(of.multiply(x, b), of.multiply(a, y)) for x, y in zip(self.slopes, other.slopes, strict=True)]
+        return self.make(f"{a} * {b}", slopes)
+
+    def __truediv__(self, other: "_Dual") -> "_Dual":
+        of, a, b = self.record, self.value, other.value
+        reciprocal, quotient = _RECIPROCALS.get(other.entry), _QUOTIENTS.get((self.entry, other.entry))
+        one = of.compute(f"1.0 / {b}" if reciprocal is None else f"load(S, line + {reciprocal})")
+        known = f"divide_by_reciprocal({a}, {b}, {one})" if quotient is None else f"load(S, line + {quotient})"
+        q = of.compute(known)
+        pairs = zip(self.slopes, other.slopes, strict=True)
+        return _Dual(of, q, [of.multiply(of.subtract(x, of.multiply(q, y)), one) for x, y in pairs])
 
 
-def _load_line(line: int) -> ast.expr:
-    """Return the load of a line of :func:`divide_margins`."""
-    return ast.parse(f"load(S, line + {line})", mode="eval").body
+def _take_sqrt(x: _Dual) -> _Dual:
+    """Return a dual number's square root."""
+    root = x.record.compute(f"sqrt({x.value})")
+    half = x.record.compute(f"0.5 / {root}")
+    return _Dual(x.record, root, (x.record.multiply(half, y) for y in x.slopes))
+
+
+def _raise_to_zero(x: _Dual) -> _Dual:
+    """Return a dual number whose value rounding may have put below 0."""
+    return x.make(f"where({x.value} < 0.0, 0.0, {x.value})", x.slopes)
+
+
+def _apply_limits(truth: _Dual, prediction: _Dual, x: _Dual) -> _Dual:
+    """Return a correlation: with one degenerate margin 0, from every direction; with two none."""
+    return x.make(f"apply_degenerate_limits({truth.value}, {prediction.value}, {x.value})", x.slopes)
+
+
+def _keep(x: _Dual) -> _Dual:
+    """Return a dual number whose value rounding may have put out of range."""
+    return x
+
+
+class _Table:
+    """The 2x2 table of a class: computes an entry when a formula asks for it."""
+
+    def __init__(self, record: _Record) -> None:
+        for place, (name, how) in enumerate(_GIVEN.items()):
+            slopes = (1.0 if place == k else None for k in range(SLOPES))
+            setattr(self, name, _Dual(record, record.compute(how), slopes, name))
+
+    def __getattr__(self, name: str) -> _Dual:
+        made = eval(_DERIVED[name], {"m": self, "raise_to_zero": _raise_to_zero})
+        found = _Dual(made.record, made.value, made.slopes, name)
+        setattr(self, name, found)
+        return found
+
+
+def _record_formula(formula: Any, code: Value, *square: Any) -> str:
+    """Return the source that computes a value of a class and returns it with its derivatives."""
+    record = _Record()
+    found = formula(code, *square, _Table(record))
+    parts = [found.value, *(f"splat({x or 0.0})" if x is None or isinstance(x, float) else x for x in found.slopes)]
+    return "\n".join(f"        {line}" for line in (*record.statements, f"return {', '.join(parts)}"))
 
 
 def _compile_on_dual_numbers() -> dict[str, Any]:
-    """Return the formulas and the entries that they load, compiled on dual numbers."""
+    """Return the functions that compute a value of a class and its derivatives, with and without correction."""
     path = files("cmfast.kernels.shared").joinpath("metric_formulas.py")
-    tree = ast.parse(path.read_text())
-    names = metric_formulas.FORMULAS
-    formulas = [part for part in tree.body if isinstance(part, ast.FunctionDef) and part.name in names]
-    for part in formulas:
-        part.returns = None
-    derived = "".join(f"def _load_{name}(m): return {how}\n" for name, how in _DERIVED.items())
-    tree.body = [*formulas, *ast.parse(derived).body]
-    tree = _OnDualNumbers().visit(tree)
-    given = ""
-    for place, (name, value) in enumerate(_GIVEN.items()):
-        dual = ", ".join((value, *(f"splat({float(place == k)})" for k in range(len(_GIVEN)))))
-        given += f"def _load_{name}({', '.join(_TABLE)}): return {dual}\n"
-    tree.body += ast.parse(given).body
-    found: dict[str, Any] = {
-        "__name__": __name__, "_add": _add, "_subtract": _subtract, "_multiply": _multiply, "_divide": _divide,
-        "_divide_known": _divide_known, "_divide_by_known": _divide_by_known, "_scale": _scale,
-        "_subtract_from": _subtract_from, "raise_to_zero": _raise_to_zero, "sqrt": _take_sqrt, "cap_at_one": _keep,
-        "clamp_to_one": _keep, "apply_degenerate_limits": _limit, "load": load, "splat": splat,
+    formulas: dict[str, Any] = {}
+    exec(compile(path.read_text(), str(path), "exec"), formulas)
+    formulas |= {
+        "sqrt": _take_sqrt, "cap_at_one": _keep, "clamp_to_one": _keep, "apply_degenerate_limits": _apply_limits,
     }  # fmt: skip
-    exec(compile(ast.fix_missing_locations(tree), str(path), "exec"), found)
-    for part in tree.body:
-        found[part.name] = jit(inner=True, inline=True, borrows=True)(found[part.name])
-    return found
+    slope_rate, correct = formulas["slope_rate"], formulas["correct_for_chance"]
+    source = "def slope_rate(code, square, sums, at, C, n, S, line):\n"
+    for value in (value for value in Value if value < FIRST_CORRECTED):
+        if value == Value.FBETA:
+            source += f"    if code == {int(value)} and square == 1.0:\n{_record_formula(slope_rate, value, 1.0)}\n"
+        source += f"    if code == {int(value)}:\n{_record_formula(slope_rate, value, _Factor('square'))}\n"
+    source += "    return n, n, n, n, n\n"
+    source += "def slope_corrected(code, sums, at, C, n, S, line):\n"
+    for value in (value for value in Value if value >= FIRST_CORRECTED):
+        source += f"    if code == {int(value)}:\n{_record_formula(correct, value)}\n"
+    source += "    return n, n, n, n, n\n"
+    found: dict[str, Any] = {
+        "__name__": __name__, "divide_by_reciprocal": divide_by_reciprocal, "load": load, "splat": splat,
+        "sqrt": sqrt, "where": where, "apply_degenerate_limits": apply_degenerate_limits,
+    }  # fmt: skip
+    exec(compile(source, f"{path}, on dual numbers", "exec"), found)
+    return {name: jit(inner=True, inline=True, borrows=True)(found[name]) for name in ("slope_rate", "slope_corrected")}
 
 
 _formulas = _compile_on_dual_numbers()
-_slope_rate, _slope_corrected = _formulas["slope_rate"], _formulas["correct_for_chance"]
+_slope_rate, _slope_corrected = _formulas["slope_rate"], _formulas["slope_corrected"]
 
 
 # --- values of one class ----------------------------------------------------------------------------------------------
@@ -238,23 +222,25 @@ def divide_margins(sums, first, C, n, S, line):
         rejected = not_true - false
         rejected = where(rejected < 0.0, 0.0, rejected)
         own = line + LINES_OF_RATES * k
-        store(S, own, 1.0 / t)
+        of_true, of_others = 1.0 / t, 1.0 / not_true
+        store(S, own, of_true)
         store(S, own + 1, 1.0 / p)
-        store(S, own + 2, 1.0 / not_true)
+        store(S, own + 2, of_others)
         store(S, own + 3, 1.0 / (n - p))
-        store(S, own + 4, d / t)
-        store(S, own + 5, (t - d) / t)
-        store(S, own + 6, false / not_true)
-        store(S, own + 7, rejected / not_true)
+        store(S, own + 4, divide_by_reciprocal(d, t, of_true))
+        store(S, own + 5, divide_by_reciprocal(t - d, t, of_true))
+        store(S, own + 6, divide_by_reciprocal(false, not_true, of_others))
+        store(S, own + 7, divide_by_reciprocal(rejected, not_true, of_others))
 
 
 @jit(inner=True, borrows=True)
 def differentiate_class_values(code, square, sums, first, C, n, S, places):
-    """Write a value of every class and its four derivatives, NaN for 0/0 or a correlation of one class alone.
+    """Write a value of every class, NaN for 0/0 or a correlation of one class alone, and its four derivatives.
 
-    They go to five lines per class of `S` from the first of `places` on; the lines of :func:`divide_margins` begin at
-    the second. Diagonals, row and column sums are in `C` lines of `sums` each from `first` on. The loop is in here,
-    because a call for each class would take as long as its formula.
+    Derivatives of a value that is not finite may be any numbers. All go to five lines per class of `S` from the first
+    of `places` on; the lines of :func:`divide_margins` begin at the second. Diagonals, row and column sums are in `C`
+    lines of `sums` each from `first` on. The loop is in here, because a call for each class would take as long as its
+    formula.
     """
     values, rates = places
     for k in range(C):

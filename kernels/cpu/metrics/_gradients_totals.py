@@ -3,7 +3,7 @@
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.vector import load, splat, sqrt, store, where
+from cmfast.kernels.cpu._core.vector import divide_by_reciprocal, load, splat, sqrt, store, where
 from cmfast.kernels.cpu.metrics._margins import FIRST, ORDERED_LINE, SUMS, TOTAL_LINE
 from cmfast.kernels.shared.metrics import Total
 
@@ -112,7 +112,7 @@ def differentiate_weighted_kappa(code, sums, at, C, slopes):
         of_total = squares
     y = n * apart / chance  # the kappa is one minus this
     store(slopes, SUMS * C, (y * of_total - apart) / chance)
-    of_t, of_p = splat(0.0), splat(0.0)
+    of_t, of_p, of_chance = splat(0.0), splat(0.0), 1.0 / chance
     below_t, below_p = n, n
     for k in range(C - 1, -1, -1):
         cell, i = at + FIRST + k, float(k - middle)
@@ -122,9 +122,9 @@ def differentiate_weighted_kappa(code, sums, at, C, slopes):
         away = float(k if code == LINEAR else k * k)
         if code == QUADRATIC:
             of_t, of_p = n * (i * i) - 2.0 * i * first_p, n * (i * i) - 2.0 * i * first_t
-        store(slopes, C + k, of_t * y / chance)
-        store(slopes, 2 * C + k, of_p * y / chance)
-        store(slopes, 3 * C + k, -away * n / chance)
+        store(slopes, C + k, divide_by_reciprocal(of_t * y, chance, of_chance))
+        store(slopes, 2 * C + k, divide_by_reciprocal(of_p * y, chance, of_chance))
+        store(slopes, 3 * C + k, divide_by_reciprocal(-away * n, chance, of_chance))
 
 
 @jit(inner=True, borrows=True)
@@ -152,8 +152,10 @@ def differentiate_gerrity(sums, at, C, slopes):
         if k < C - 1:
             above = n - below
             odds = odds + above / below
-            cuts = cuts + (after * n / (above * above) - high * n / (below * below))
-            of_total = of_total - after * below / (above * above)
+            square = above * above
+            of_square = 1.0 / square
+            cuts = cuts + (divide_by_reciprocal(after * n, square, of_square) - high * n / (below * below))
+            of_total = of_total - divide_by_reciprocal(after * below, square, of_square)
             below = below - load(sums, at + FIRST + C + k)
         store(slopes, C + k, load(slopes, C + k) + cuts * scale)
         store(slopes, 4 * C + k, load(slopes, 4 * C + k) + odds * scale)

@@ -267,12 +267,13 @@ def _sum_columns(cells, rows, C, below):
 def _add_rows_alike(first, last, G, row, size, right, others):
     """Return the contribution of rows to the variance of a metric whose derivatives in all columns are equal.
 
-    So are those of all cells in a row but the diagonal; the sums of these cells are in the lines `others`.
+    So are those of all cells in a row but the diagonal; the sums of these cells are in the lines `others`. Columns of
+    classes that do not enter averages are 0, so each row takes the derivative in its own.
     """
     C, variance = len(others), splat(0.0)
     for i in range(first, last):
         base, own = _square_right(G, row, size, i, C, right)
-        g = base + load(G, row + 2 * C)
+        g = base + load(G, row + 2 * C + i)
         variance = variance + (own + load(others, i) * (g * g))
     return variance
 
@@ -345,14 +346,15 @@ def _transpose_rows(M, C, begin, end, cells, start, stop):
 def _add_variances(sums, wanted, design, memory, out, part, start, stop):
     """Add rows to the variances of matrices `start` to `stop`; after the last rows, write standard errors and status.
 
-    `wanted` is the plan, the kinds of its scalars, and of each result the scalar and a factor. The kinds are which
-    depend on class order, which on the number of samples, those of `_find_scalars_alike`, those of the trace alone, and
-    the others in fours, where the last may be repeated. `out` is the memory of all results, padded to full tiles, where
-    each of them begins there, the status, and whether to write past the caches (``metrics.values``). `design` holds
-    whether rows are fixed, the number of samples to scale to (negative: cells must be counts and are kept), and whether
-    cells are of an integer type. `memory` has the cells of `_transpose_rows`, workspace for one tile, and lines for its
-    derivatives, those of per-class values and sums: three per class and one per scalar. `part` is the first and the end
-    of the rows: all of them, unless there is one tile only, whose sums are kept.
+    `wanted` is the plan, the kinds of its scalars, and of each result the scalar and a factor, negative if it is also
+    multiplied by Krippendorff's correction for small samples. The kinds are which depend on class order, those of
+    `_find_scalars_alike`, and the others in fours, where the last may be repeated. `out` is the memory of all results,
+    padded to full tiles, where each of them begins there, the status, and whether to write past the caches
+    (``metrics.values``). `design` holds whether rows are fixed, the number of samples to scale to (negative: cells must
+    be counts and are kept), and whether cells are of an integer type. `memory` has the cells of `_transpose_rows`,
+    workspace for one tile, and lines for its derivatives, those of per-class values and sums: three per class and one
+    per scalar. `part` is the first and the end of the rows: all of them, unless there is one tile only, whose sums are
+    kept.
     """
     (plan, kinds, (places, factors)), (rows, n, whole) = wanted, design
     results, starts, status, _, past = out
@@ -383,7 +385,9 @@ def _add_variances(sums, wanted, design, memory, out, part, start, stop):
             x = sqrt(load(found, register) * factor)
             store(found, register, where(good & (total > 0.0) & (x < np.inf), x, splat(np.nan)))
         for scalar in range(len(places)):
-            x = load(found, places[scalar]) * factors[scalar]
+            x = load(found, places[scalar]) * abs(factors[scalar])
+            if factors[scalar] < 0.0:
+                x = x * where(total > 0.5, (2.0 * total - 1.0) / (2.0 * total), splat(np.nan))
             if past:
                 stream_row(results, 0, starts[scalar] + first, x)
             else:
@@ -415,17 +419,15 @@ def _require_counts(cells, sums, at):
 def _add_rows(cells, part, tile, G, size, kinds, lines):
     """Add rows to the variances of scalars, where the total is fixed; clear the diagonal of the cells.
 
-    If multiplying all cells by a number does not change a metric, the mean of its derivatives is 0, by Euler's theorem;
-    those of the others are centred at the first row.
+    Multiplying all cells by a number does not change these metrics, so the mean of their derivatives is 0, by Euler's
+    theorem.
     """
     (begin, end), (sums, at), (others, right, found, below) = part, tile, lines
-    (shaped, sized, alike, traced, nominal), C, rows = kinds, len(others), (cells, begin, end)
+    (shaped, alike, traced, nominal), C, rows = kinds, len(others), (cells, begin, end)
     if begin == 0:
         _add_traced(G, size, traced, sums, at, C, found)
     _split_diagonal(cells, begin, end, C, right, others)
     for register in range(len(shaped)):
-        if sized[register] and begin == 0:
-            _centre(G, register * size, size, sums, at, C, False)
         if shaped[register]:
             variance = load(found, register)
             for i in range(begin, end):
@@ -508,11 +510,10 @@ def _prepare_plan(plan):
         if len(_prepared) >= values.MOST_PLANS:
             _prepared.clear()
         merged, sources = _merge_scalars(plan)
-        shaped, alike = find_totals(merged, ORDERED), _find_scalars_alike(merged)
-        sized, traced = find_totals(merged, {Total.KRIPPENDORFF}), np.flatnonzero(find_totals(merged, OF_TRACE))
+        shaped, (alike, traced) = find_totals(merged, ORDERED), _find_scalars_alike(merged)
         nominal = np.setdiff1d(np.flatnonzero(~shaped), [*alike, *traced])
         nominal = np.append(nominal, nominal[-1:].repeat(-len(nominal) % 4))
-        found = _prepared[id(plan)] = plan, merged, sources, (shaped, sized, alike, traced, nominal)
+        found = _prepared[id(plan)] = plan, merged, sources, (shaped, alike, traced, nominal)
     return found[1:]
 
 
@@ -521,7 +522,9 @@ def _merge_scalars(plan):
 
     Those are scalars of the new plan, and factors, a power of two, which changes no bit: the error of an equal step or
     of one that `_find_alike` names, of the accuracy for that of the error rate, and half the error of what a step maps
-    from [-1, 1] to [0, 1].
+    from [-1, 1] to [0, 1]. Krippendorff's alpha has the error of Scott's pi times its correction for small samples,
+    which a negative factor stands for: the correction is 1 - 1 / 2n, and equal derivatives in all cells have no
+    variance.
     """
     by_value: dict[tuple[float, ...], list[Any]] = {}  # code, fill value, parameter -> its steps
     others: list[Any] = []
@@ -549,6 +552,8 @@ def _merge_scalars(plan):
             own, a = (alike, *value[1:]), a if kind == Step.REDUCE else 0
         elif code == Total.ERROR:
             code = Total.ACCURACY
+        elif code == Total.KRIPPENDORFF:
+            code, factor = Total.SCOTT_PI, -1.0
         root = first.setdefault((kind, code, own if kind == Step.REDUCE else (), a, b, param), target)
         roots[target] = root, factor
         if root == target:
@@ -638,15 +643,21 @@ def standard_errors(M, *, plan, rows, n, num_threads=None):
 
 
 def _find_scalars_alike(plan):
-    """Return the reductions whose derivatives in all columns are equal: of recalls, and micro averages."""
-    alike, value = [], -1
+    """Return the scalars with equal derivatives in all columns of present classes, and those of the trace alone.
+
+    The first are reductions of recalls and means of the accuracies of classes; the second have two derivatives, right
+    or wrong, as micro averages over all classes.
+    """
+    alike, value, traced = [], -1, np.flatnonzero(find_totals(plan, OF_TRACE)).tolist()
     for kind, code, target, *_ in plan.steps.tolist():
         if kind == Step.VALUE:
             value = code
         elif kind == Step.REDUCE and target < plan.scalars:
-            of_whole = code == Over.MICRO and not len(plan.members)
-            alike += [target] if value in OF_ROWS or of_whole else []
-    return np.array(sorted(alike), np.int64)
+            if code == Over.MICRO and not len(plan.members):
+                traced.append(target)
+            elif value in OF_ROWS or ((code, value) == (Over.MEAN, Value.ACCURACY) and not len(plan.members)):
+                alike.append(target)
+    return np.array(sorted(alike), np.int64), np.array(sorted(traced), np.int64)
 
 
 def find_totals(plan, codes):
