@@ -71,7 +71,8 @@ def prepare_sweeps(p):
 
     def scale_range(first, end):
         """Scale the matrices from `first` to before `end`; return the indices of those that need another method."""
-        chosen, others = np.arange(first, end), ()
+        chosen = np.arange(first, end)
+        others = chosen[:0]
         if not p.is_large:
             slow = np.empty(end - first, np.bool_)
             n_slow = mark_slow(p.cells, p.m_step, ones, first, slow)

@@ -158,7 +158,7 @@ def _bound_step_norm(t):
 
 @jit(inner=True, borrows=True)
 def _find_smallest(S, k, n, zeros):
-    """Return the smallest number of each lane in `n` SIMD lines from line `k` on, without zeros where there are any."""
+    """Return the smallest number of each lane in `n` SIMD lines from line `k` on, the smallest positive in `zeros`."""
     infinite = splat(np.inf)
     a, b, c, d = infinite, infinite, infinite, infinite
     whole = k + n - n % 4
