@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, TypeAlias, overload
 
 import numpy as np
@@ -43,12 +43,18 @@ def _parse_alpha(one: Any) -> Fraction:
     if not isinstance(one, REAL):
         validate.refuse("alpha", wanted, f"{type(one).__name__} {validate.format_value(one)}", TypeError)
     try:
-        found = Fraction(str(one) if isinstance(one, float | np.floating) else one)
+        found = _parse_decimal(str(one)) if isinstance(one, float | np.floating) else Fraction(one)
     except (ValueError, OverflowError):  # NaN and infinity
         validate.refuse("alpha", wanted, validate.format_value(one))
     if not 0 < found < 1:
         validate.refuse("alpha", wanted, validate.format_value(one))
     return found
+
+
+@lru_cache(256)
+def _parse_decimal(text: str) -> Fraction:
+    """Return a decimal as an exact fraction; cached, as parsing takes an eighth of the time of a thousand scores."""
+    return Fraction(text)
 
 
 def compute_ranks(alphas: list[Fraction], sizes: range) -> np.ndarray:

@@ -213,6 +213,8 @@ def suggest_names(name: str) -> list[str]:
     suffix = f"_{average}" if average else ""
     number = base.removeprefix("fbeta").removeprefix("f_").removeprefix("f")
     bare = base.replace("-", "_").removesuffix("score").removesuffix("_")  # precision_score, f1score
+    stem, _, ending = bare.rpartition("_")
+    bare = stem if get_close_matches(ending, ("score",), 1, 0.7) else bare  # f1_sore
     for meant in (base, FOREIGN_NAMES.get(base, ""), bare, FOREIGN_NAMES.get(bare, ""), f"fbeta_{number}"):
         if find_form(meant + suffix) is not None:
             return [meant + suffix]

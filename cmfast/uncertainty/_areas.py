@@ -239,15 +239,18 @@ def compute_areas(
     num_threads: int | None,
     method: AreaMethod | None = None,
     models: tuple[Any, ...] | None = None,
+    *,
+    single: bool = False,
 ) -> list[Any]:
     """Return areas, covariances and standard errors of adopted scores (..., K, n), labels and weights.
 
     `method` is that of an interval, if one follows: the warning of uneven weights depends on it. `models` are the names
-    of the models, if these have some.
+    of the models, if these have some. If `single`, the caller added the axis of models, and messages leave it out.
     """
     found: list[Any]
     *found, status = dispatch.call("auc_covariance", *arrays, num_threads=num_threads)
-    failures.report(status, on_failure, failed=FAILED, why=partial(_explain_bad_element, arrays, models=models))
+    given = [adapter(arrays[0]).evaluate(lambda x: x[..., 0, :], arrays[0]), *arrays[1:]] if single else arrays
+    failures.report(status, on_failure, failed=FAILED, why=partial(_explain_bad_element, given, models=models))
     y, weight = (None if x is None else np.asarray(adapter(x).to_host(x)) for x in arrays[1:])
     codes = np.asarray(y == 1).astype(np.int64)
     found[1:] = mask_single_samples(codes, weight, *found[1:])
@@ -445,7 +448,8 @@ def compute_interval(
     level = validate.confidence_level(confidence_level)
     arrays = adopt_scores(y_true, y_score, sample_weight, pos_label, on_failure)
     arrays[0] = adapter(arrays[0]).evaluate(lambda scores: scores[..., np.newaxis, :], arrays[0])
-    auc, _, error = compute_areas(arrays, on_failure, validate.num_threads(num_threads), method or "newcombe")
+    num_threads = validate.num_threads(num_threads)
+    auc, _, error = compute_areas(arrays, on_failure, num_threads, method or "newcombe", single=True)
     one = adapter(auc)
     auc, error = (one.evaluate(lambda x: x[..., 0][()], x) for x in (auc, error))
     y, weight = (None if x is None else np.asarray(adapter(x).to_host(x)) for x in arrays[1:])

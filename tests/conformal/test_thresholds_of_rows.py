@@ -97,3 +97,25 @@ def test_another_number_of_rows_is_refused_with_the_cure():
         conformal.prediction_sets(draw(5, 3), np.full((1, 5), 0.5))
     with pytest.raises(ValueError, match=r"q must be of shape \(\.\.\., A\) or \(\.\.\., A, 3\)"):
         conformal.prediction_sets(draw(5, 3), np.full((1, 4, 1), 0.5))
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_sets_of_several_thresholds_are_those_of_each_alone(rule):
+    rng = np.random.default_rng(5)
+    for C in (25, 33, 64, 65, 130):
+        for n in (1, 8, 21):
+            P = np.round(draw(n, C, seed=C) * 32) / 32  # with ties
+            P[:, 0] = np.maximum(1.0 - P[:, 1:].sum(-1), 0.0)
+            if n == 21:
+                P[3, 2], P[9] = np.nan, 1.0  # invalid; and a sum beyond 1, on the general path
+            q = (C if rule.get("method") == "top_k" else 1.0) * rng.random(5)
+            q[rng.integers(5)] = rng.choice([-1.0, np.inf])
+            u = rng.random(n)
+            for empty in ("allow", "top1"):
+                options = {"u": u, "empty": empty, "on_failure": "ignore", **rule}
+                alone = [conformal.prediction_sets(P, [one], **options) for one in q]
+                for A in range(2, 6):
+                    both = conformal.prediction_sets(P, q[:A], **options)
+                    assert_same_bits(both.packed, np.concatenate([x.packed for x in alone[:A]]))
+                    assert_same_bits(both.sizes, np.concatenate([x.sizes for x in alone[:A]]))
+                    assert (both.sizes == both.mask.sum(-1)).all()

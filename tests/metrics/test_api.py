@@ -266,6 +266,8 @@ def test_tensors_give_tensors():
         (lambda: metrics.compute([[1]], "f1score"), ValueError, "did you mean 'f1'"),
         (lambda: metrics.compute([[1]], "f1-score"), ValueError, "did you mean 'f1'"),
         (lambda: metrics.compute([[1]], "precision_score"), ValueError, "did you mean 'precision'"),
+        (lambda: metrics.compute([[1]], "f1_sore"), ValueError, "did you mean 'f1'"),
+        (lambda: metrics.compute([[1]], "recall_scroe_macro"), ValueError, "did you mean 'recall_macro'"),
         (lambda: metrics.compute([[1]], "cohen_kappa_score"), ValueError, "did you mean 'kappa'"),
         (
             lambda: metrics.compute([[1]], ["scalars", "per_class"]),

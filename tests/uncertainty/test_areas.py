@@ -527,6 +527,15 @@ def test_bad_values_are_named():
             uncertainty.auc_covariance(**{"y_true": Y, "y_score": [S], "on_failure": "raise"} | given)
 
 
+def test_bad_scores_without_models_are_named_by_their_own_index():
+    scores = np.array([S, S], np.float64)
+    scores[1, 2] = np.nan
+    with pytest.raises(cmfast.FailureError, match=r"NaN value at y_score\[2\]$"):
+        uncertainty.interval(Y, scores[1], "roc_auc", on_failure="raise")
+    with pytest.raises(cmfast.FailureError, match=r"NaN value at y_score\[1, 2\]$"):
+        uncertainty.interval([Y, Y], scores, "roc_auc", on_failure="raise")
+
+
 TABLE_RNG = np.random.default_rng(12)
 ILL = TABLE_RNG.integers(0, 2, 120)
 NEW, OLD = (ILL + TABLE_RNG.normal(size=120) for _ in range(2))

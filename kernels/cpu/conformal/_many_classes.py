@@ -61,8 +61,10 @@ class EightRows(NamedTuple):
         Probabilities above the pivot, sorted; and their scores.
     words, above : array of int64, shape (8, words) and (words,)
         Bits of the labels from the pivot on; and of those of one row from the upper pivot on.
-    draws, fulls, cuts, sizes : array of float64, shape (1, 8)
-        Random draws; score of the last label with a draw of 1; cut probability of a set; number of labels in it.
+    draws, fulls : array of float64, shape (1, 8)
+        Random draws; score of the last label with a draw of 1.
+    cuts, sizes : array of float64, shape (A, 8)
+        Cut probability of each set, and before it is known the pivot in the first line; number of labels in the set.
     limits : array of float64, shape (A + 2, 8)
         Thresholds, then the largest one that excludes any label; by rank: the numbers of labels in the sets, and the
         largest and the least of those that are neither 0 nor all; 0 if none is.
@@ -104,7 +106,7 @@ def _new_eight_rows(C, words, A):
     depth = -(-C // WIDTH) * WIDTH
     return EightRows(
         new_lines(depth), new_lines(depth), np.empty((WIDTH, words), np.int64), np.empty(words, np.int64),
-        new_lines(1), new_lines(1), new_lines(1), new_lines(1), new_lines(A + 2),
+        new_lines(1), new_lines(1), new_lines(max(A, 1)), new_lines(max(A, 1)), new_lines(A + 2),
         new_lines(1), new_lines(1), new_lines(1), new_lines(2),
         np.empty(WIDTH, np.int64), np.empty(WIDTH, np.int64), np.empty(WIDTH, np.int64), np.empty(WIDTH, np.int64),
         _ranking.new_ranking(C),
@@ -307,9 +309,9 @@ def _cut_by_rank(eight, a, C):
     for w in range(WIDTH):
         if eight.flags[0, w] == 0.0:
             size = np.int64(eight.limits[a, w])
-            eight.sizes[0, w] = np.float64(size)
+            eight.sizes[a, w] = np.float64(size)
             place = size - 1 - np.int64(eight.skipped[0, w])
-            eight.cuts[0, w] = -1.0 if size == C else np.inf if size == 0 else eight.kept[place, w]
+            eight.cuts[a, w] = -1.0 if size == C else np.inf if size == 0 else eight.kept[place, w]
 
 
 @jit(inner=True, inline=True, borrows=True)
@@ -338,6 +340,37 @@ def _write_bits(P, r, cut, words):
 
 
 @jit(inner=True, inline=True, borrows=True)
+def _write_bits_twice(P, r, cuts, words, others):
+    """Write the bits of ``_write_bits`` for two cuts, which share the loads; return both numbers of labels."""
+    limit, other = splat(cuts[0] if cuts[0] > 0.0 else -1.0), splat(cuts[1] if cuts[1] > 0.0 else -1.0)
+    C, found, found_by_other = P.shape[1], 0, 0
+    full = C // WIDTH * WIDTH
+    for k in range(full // BITS_PER_WORD):
+        word, second, first = 0, 0, BITS_PER_WORD * k
+        for j in range(0, BITS_PER_WORD, WIDTH):  # unrolled
+            p = load_row(P, r, first + j)
+            word |= bits(p >= limit) << j
+            second |= bits(p >= other) << j
+        words[k], others[k] = word, second
+        found += popcount(word)
+        found_by_other += popcount(second)
+    word, second, first = 0, 0, full // BITS_PER_WORD * BITS_PER_WORD
+    if first < C:
+        for j in range(0, full - first, WIDTH):
+            p = load_row(P, r, first + j)
+            word |= bits(p >= limit) << j
+            second |= bits(p >= other) << j
+        if full < C:
+            p = load_row(P, r, C - WIDTH)
+            word |= bits(p >= limit) >> (full + WIDTH - C) << (full - first)
+            second |= bits(p >= other) >> (full + WIDTH - C) << (full - first)
+        words[first // BITS_PER_WORD], others[first // BITS_PER_WORD] = word, second
+        found += popcount(word)
+        found_by_other += popcount(second)
+    return found, found_by_other
+
+
+@jit(inner=True, inline=True, borrows=True)
 def _compact_labels(P, eight, by_rank):
     """Compact the labels above the pivot, `by_rank` between both, to `kept`; return the largest number in a row.
 
@@ -346,11 +379,14 @@ def _compact_labels(P, eight, by_rank):
     kept, words, above, C, most = eight.kept, eight.words, eight.above, P.shape[1], 0
     for w in range(WIDTH):
         if eight.flags[0, w] == 0.0:
-            found = _write_bits(P, eight.rows[w], eight.cuts[0, w], words[w])
             if by_rank and eight.highs[0, w] < np.inf:
-                found -= _write_bits(P, eight.rows[w], eight.highs[0, w], above)
+                pivots = eight.cuts[0, w], eight.highs[0, w]
+                found, found_above = _write_bits_twice(P, eight.rows[w], pivots, words[w], above)
+                found -= found_above
                 for k in range(len(above)):
                     words[w, k] ^= above[k]
+            else:
+                found = _write_bits(P, eight.rows[w], eight.cuts[0, w], words[w])
             most = max(most, found)
     if most > MOST_PICKED_SHARE * C:
         most = C
@@ -411,28 +447,50 @@ def _find_cut(eight, a, most, C):
         size = size + where(excluded, zero, one)
         cut = where(excluded, cut, load(eight.kept, k))
     is_less = limit < load(eight.fulls, 0)  # false for NaN
-    store(eight.sizes, 0, where(is_less, size, full))
-    store(eight.cuts, 0, where(is_less, cut, splat(-1.0)))
+    store(eight.sizes, a, where(is_less, size, full))
+    store(eight.cuts, a, where(is_less, cut, splat(-1.0)))
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _fill_empty(P, count, eight):
-    """Give empty sets their row's top label."""
+def _fill_empty(P, count, eight, a):
+    """Give empty sets of threshold `a` their row's top label."""
     for w in range(count):
-        if eight.sizes[0, w] == 0.0:
+        if eight.sizes[a, w] == 0.0:
             row = P[eight.rows[w]]
-            eight.sizes[0, w], eight.cuts[0, w] = 1.0, clamp_share(row[_single_row.find_top_label(row)])
+            eight.sizes[a, w], eight.cuts[a, w] = 1.0, clamp_share(row[_single_row.find_top_label(row)])
 
 
 @jit(inner=True, inline=True, borrows=True)
-def _write_set(P, r, cut, size, words):
-    """Write the words of a row's set, removing the last labels of a tie at the cut if they exceed `size`."""
-    extra, j = _write_bits(P, r, cut, words) - size, P.shape[1] - 1
+def _remove_last_ties(P, r, cut, extra, words):
+    """Remove the last `extra` labels of a tie at the cut from the words of a row's set."""
+    j = P.shape[1] - 1
     while extra > 0:
         if clamp_share(P[r, j]) == cut:
             words[j >> 6] ^= np.int64(1) << (j & 63)
             extra -= 1
         j -= 1
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _write_set(P, eight, a, w, A, out):
+    """Write the words and the size of the set of threshold `a` of the row in lane `w`."""
+    r, i, e, cut, size = eight.rows[w], eight.place[w], eight.batch[w] * A + a, eight.cuts[a, w], eight.sizes[a, w]
+    words = out.words[e, i]
+    _remove_last_ties(P, r, cut, _write_bits(P, r, cut, words) - np.int64(size), words)
+    out.sizes[e, i] = np.int64(size)
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _write_two_sets(P, eight, a, w, A, out):
+    """Write the sets of thresholds `a` and `a + 1` of the row in lane `w`, which share the loads of probabilities."""
+    r, i, e, cuts = eight.rows[w], eight.place[w], eight.batch[w] * A + a, (eight.cuts[a, w], eight.cuts[a + 1, w])
+    size, other = np.int64(eight.sizes[a, w]), np.int64(eight.sizes[a + 1, w])
+    words, others = out.words[e, i], out.words[e + 1, i]
+    found, found_by_other = _write_bits_twice(P, r, cuts, words, others)
+    _remove_last_ties(P, r, cuts[0], found - size, words)
+    _remove_last_ties(P, r, cuts[1], found_by_other - other, others)
+    out.sizes[e, i] = size
+    out.sizes[e + 1, i] = other
 
 
 @jit()
@@ -477,9 +535,11 @@ def _fill_eight_rows(rows, q, rule, top1, eight, out, first, count):
         else:
             _find_cut(eight, a, most, C)
         if top1:
-            _fill_empty(P, count, eight)
+            _fill_empty(P, count, eight, a)
+    for a in range(0, A, 2):
         for w in range(count):
             if eight.flags[0, w] == 0.0:
-                e, i, size = eight.batch[w] * A + a, eight.place[w], np.int64(eight.sizes[0, w])
-                _write_set(P, eight.rows[w], eight.cuts[0, w], size, out.words[e, i])
-                out.sizes[e, i] = size
+                if a + 1 < A:
+                    _write_two_sets(P, eight, a, w, A, out)
+                else:
+                    _write_set(P, eight, a, w, A, out)
