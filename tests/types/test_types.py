@@ -15,7 +15,7 @@ from cmfast.metrics._catalogue import FORMS
 
 FILE = Path(__file__).with_name("expected_errors.py")
 MARKED = {n for n, line in enumerate(FILE.read_text().splitlines(), 1) if line.endswith("  # error")}
-# What that file does not import, but cmfast and torch do: to analyse these sources takes mypy a third of its time.
+# What that file does not import, but cmfast and torch do: to analyse these sources takes mypy a quarter of its time.
 UNNAMED = (
     *("dask", "distributed", "fsspec", "h5py", "jax", "jaxlib", "llvmlite"),
     *("matplotlib", "numba", "sklearn", "sympy", "torchmetrics", "zarr"),
