@@ -13,7 +13,7 @@ import os
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from importlib import import_module
 from types import ModuleType
 from typing import Any
@@ -27,6 +27,11 @@ def load(name: str) -> ModuleType:
     """Import a kernel module while holding the lock that a fork waits for."""
     with _loading:
         return import_module(name)
+
+
+def lock_loading() -> AbstractContextManager[Any]:
+    """Return the lock that a fork waits for, for other work that only one thread may do at a time."""
+    return _loading
 
 
 def find_loaded_module(name: str) -> Any:

@@ -1,8 +1,10 @@
 """Render the formulas of metrics (``kernels/shared/metric_formulas.py``) as C++."""
 
 import ast
+from functools import cache
 from importlib.resources import files
 
+from cmfast.kernels.loading import lock_loading
 from cmfast.kernels.shared import metric_formulas
 
 
@@ -16,11 +18,14 @@ class _Names(ast.NodeTransformer):
         return ast.Name(f"m.{node.attr}" + "()" * (node.attr in metric_formulas.DERIVED))
 
 
+@cache
 def render() -> str:
     """Return the formulas as C++ function templates of the type of the table; expressions are as in Python."""
     parts: list[str] = []
     text = files("cmfast.kernels.shared").joinpath("metric_formulas.py").read_text()
-    for node in _Names().visit(ast.parse(text)).body:
+    with lock_loading():  # Python 3.11 counts the recursion of parsers in all threads together, and raises SystemError
+        tree = ast.parse(text)
+    for node in _Names().visit(tree).body:
         if isinstance(node, ast.FunctionDef) and node.name in metric_formulas.FORMULAS:
             types = {"code": "int ", "square": "double ", "m": "const M& "}
             args = ", ".join(types[arg.arg] + arg.arg for arg in node.args.args)
