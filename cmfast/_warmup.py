@@ -673,6 +673,7 @@ SHARED_KERNELS: tuple[tuple[str, ...], ...] = (
     ("ipf", "ras", "normalize", "importance_weights", "ipf_of_logits", "scaling_gradient"),
     ("metrics_of_matrices", "metrics_of_sums"),
     ("margins", "most_confused", "one_vs_rest", "confusion_fractions"),
+    ("ipf_nd", "ipf_cells"),
     tuple(op for op, entry in OPS.items() if entry.topic == "geometry"),
 )
 
