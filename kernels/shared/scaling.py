@@ -34,7 +34,7 @@ FURTHER_SWEEPS = 4  # such sweeps
 FAST_COLUMNS = 22  # columns from which sweeps go on while they cost less than the steps that they save
 MOST_PAIRED_SWEEPS = 24  # then, in all
 COLUMNS_PER_STEP = 3  # columns over the sweeps that cost as much as a step of Newton's method
-MOST_STEPS = 3  # such steps, at most, that sweeps are taken to save
+MOST_SAVED_STEPS = 3  # such steps, at most, that sweeps are taken to save
 MOST_RELAXATION = 1.4  # largest over-relaxation of such a sweep
 # Changes of the last sweep after which Newton's method takes two steps, and one.
 TWO_STEPS_WIDTH, ONE_STEP_WIDTH = 6e-3, 3e-5

@@ -21,7 +21,7 @@ from cmfast.kernels.shared.scaling import (
     FURTHER_SWEEPS,
     MOST_PAIRED_SWEEPS,
     MOST_RELAXATION,
-    MOST_STEPS,
+    MOST_SAVED_STEPS,
     ONE_STEP_WIDTH,
     PAIRED_SWEEPS,
     PLAIN_SWEEPS,
@@ -312,7 +312,7 @@ def _find_lanes_to_sweep(width, rate, target, step):
     """
     now = _count_newton_steps(width, rate, target) * float(step)
     soon, pays = width, now < 0.0
-    for n in range(1, MOST_STEPS * step):
+    for n in range(1, MOST_SAVED_STEPS * step):
         soon = soon * rate
         pays = pays | (_count_newton_steps(soon, rate, target) * float(step) + float(n) < now)
     return pays
@@ -321,7 +321,7 @@ def _find_lanes_to_sweep(width, rate, target, step):
 @jit(inner=True, inline=True, borrows=True)
 def _count_newton_steps(width, rate, target):
     """Return the number of steps that Newton's method takes after a sweep whose change is `width`."""
-    more = where(width <= TWO_STEPS_WIDTH, 2.0, splat(float(MOST_STEPS)))
+    more = where(width <= TWO_STEPS_WIDTH, 2.0, splat(float(MOST_SAVED_STEPS)))
     return where(width * rate <= target, splat(0.0), where(width <= ONE_STEP_WIDTH, 1.0, more))
 
 
