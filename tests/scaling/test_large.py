@@ -263,7 +263,7 @@ def test_smoothing_and_starts(smoothing):
 
 def test_a_large_matrix_is_not_copied_more_than_once():
     M = np.random.default_rng(0).uniform(size=(2000, 2000))
-    cmfast.ipf(M[:200, :200])
+    cmfast.ipf(M)  # compiles, which takes more memory
     tracemalloc.start()
     cmfast.ipf(M)
     _, peak = tracemalloc.get_traced_memory()

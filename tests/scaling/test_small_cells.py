@@ -63,7 +63,7 @@ def has_total_support(M):
     return (part[:, None] == part)[M[:, pairs] > 0].all()
 
 
-@pytest.mark.parametrize("C", [1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 33, 62])
+@pytest.mark.parametrize("C", [1, 2, 3, 5, 7, 8, 9, 15, 16, 17, 31, 33, 62, 63, 64, 65])
 def test_zeros_decide_the_status(C):
     rng = np.random.default_rng(C)
     M, wanted = [], []
@@ -90,7 +90,7 @@ def test_zeros_decide_the_status(C):
     assert ((found.matrix[good] > 0) == (np.array(M)[good] > 0)).all()
 
 
-@pytest.mark.parametrize("C", [22, 25, 41, 64, 66, 90])
+@pytest.mark.parametrize("C", [22, 28, 32, 41, 64, 66, 90])
 @pytest.mark.parametrize("family", FAMILIES)
 def test_every_cell_is_right(family, C):
     M = np.array([FAMILIES[family](np.random.default_rng([C, k]), C) for k in range(4)])
@@ -103,7 +103,7 @@ def test_every_cell_is_right(family, C):
     assert ((abs(P.sum(-1) - 1).sum(-1) + abs(P.sum(-2) - 1).sum(-1)) / C <= 1e-9 + 1e-14).all()
 
 
-@pytest.mark.parametrize("C", [22, 24, 39, 64, 65, 100])
+@pytest.mark.parametrize("C", [22, 28, 32, 39, 64, 65, 100])
 def test_a_batch_has_the_bits_of_its_matrices(C):
     rng = np.random.default_rng(C)
     M = np.array([make(rng, C) for make in FAMILIES.values() for _ in range(2)])
@@ -119,7 +119,7 @@ def test_a_batch_has_the_bits_of_its_matrices(C):
 @pytest.mark.parametrize("C", [30, 50, 70])
 def test_counts_of_other_types_are_those_of_float64(C, dtype):
     rng = np.random.default_rng(1)
-    M = np.array([counts(rng, C, accuracy, 200) for accuracy in (0.6, 0.98, 0.7, 0.995)]).astype(dtype)
+    M = np.array([counts(rng, C, accuracy, 200) for accuracy in (0.4, 0.98, 0.7, 0.995)]).astype(dtype)
     given, wanted = cmfast.ipf(M, on_failure="ignore"), cmfast.ipf(M.astype(float), on_failure="ignore")
     assert_same_bits((given.row_scale, given.n_iter, given.status), (wanted.row_scale, wanted.n_iter, wanted.status))
     np.testing.assert_array_equal(given.matrix, wanted.matrix.astype(given.matrix.dtype))
@@ -129,7 +129,7 @@ def test_counts_of_other_types_are_those_of_float64(C, dtype):
 @pytest.mark.parametrize("eps", [0.0, 1e-9])
 def test_sweeps_scale_counts_with_many_zeros(monkeypatch, C, eps):
     rng = np.random.default_rng(2)
-    M = np.array([counts(rng, C, 0.6, 300) + eps for _ in range(20)])
+    M = np.array([counts(rng, C, 0.4, 300) + eps for _ in range(20)])
     assert (M < 1e-8).mean() > 0.2
     monkeypatch.setattr(launch, "scale_square", None)
     monkeypatch.setattr(_large, "_scale_one", None)

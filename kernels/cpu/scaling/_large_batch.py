@@ -66,58 +66,53 @@ def prepare_sweeps(p):
     target, still, bound = p.goals
     goal = rows.total, target, still, p.max_iter, float(patience)
     at_most = min(MAX_UNINTERRUPTED_SWEEPS, PASS_CELLS_PER_CHECK // (p.R * p.C))
-    limits = p.m_step, p.amount, bound, line_bound(bound), p.last_width, at_most, rows.blocks, rows.sums.rows
+    least = 0.0 if p.is_large else LEAST_OFF_DIAGONAL
+    limits = p.m_step, p.amount, bound, line_bound(bound), p.last_width, at_most, least, rows.blocks, rows.sums.rows
     results = tuple(getattr(p, name) for name in RESULTS_OF_PROBLEM)
 
     def scale_range(first, end):
         """Scale the matrices from `first` to before `end`; return the indices of those that need another method."""
-        chosen = np.arange(first, end)
-        others = chosen[:0]
-        if not p.is_large:
-            slow = np.empty(end - first, np.bool_)
-            n_slow = mark_slow(p.cells, p.m_step, ones, first, slow)
-            if n_slow == len(slow):
-                return chosen
-            if n_slow:
-                chosen, others = chosen[~slow], chosen[slow]
-        smoothed, hard = np.empty((p.R if p.amount > 0.0 else 0, p.C)), np.empty(len(chosen), np.int64)
+        if least > 0.0 and end - first == 1 and is_slow_alone(p.cells[first * p.m_step], ones, least):
+            return np.array([first])
+        smoothed, hard = np.empty((p.R if p.amount > 0.0 else 0, p.C)), np.empty(end - first, np.int64)
         padded = allocate_padded_rows(p.R if rows.blocks == 1 else 0, p.C)
         copies = smoothed, read_only(smoothed), padded, read_only(padded)
-        hard = hard[: _scale_matrices(p.cells, ones, copies, goal, limits, results, chosen, hard)]
-        return np.sort(np.concatenate([hard, others])) if len(others) else hard
+        return hard[: _scale_range(p.cells, ones, copies, goal, limits, results, hard, first)]
 
     return scale_range
 
 
 @jit()
-def mark_slow(cells, m_step, ones, first, slow):
-    """Mark the matrices from `first` on that Newton's method scales faster than sweeps, by what one sweep leaves.
+def is_slow_alone(cells, ones, least):
+    """Test whether Newton's method scales one matrix faster than sweeps.
 
-    Smoothing is left out. Return their number. It is a kernel of its own, so that the kernels of sweeps are compiled
-    only for matrices that are swept.
+    It is a kernel of its own, so that the sweeps are compiled only for a matrix that is swept.
     """
-    C, count = ones.shape[0], 0
-    x, sums = np.zeros(C), Sums(np.empty((1, C)), np.empty(1), C, np.empty(1))
-    for k in range(slow.shape[0]):
-        M = cells[(first + k) * m_step].reshape(C, C)
-        sweep(ScaledMatrix(M, ones, ones), x, ones, sums, 0, 1)
-        off = 0.0
-        for i in range(C):
-            off += 1.0 - x[i] * M[i, i] / sums.cols[0, i]
-        slow[k] = not off >= LEAST_OFF_DIAGONAL  # also where a row is empty
-        count += slow[k]
-    return count
+    C = ones.shape[0]
+    sums = Sums(np.empty((1, C)), np.empty(1), C, np.empty(1))
+    return _is_slow(ScaledMatrix(cells.reshape(C, C), ones, ones), np.zeros(C), sums, least)
+
+
+@jit(inner=True)
+def _is_slow(matrix, x, sums, least):
+    """Test whether one sweep over a matrix, without smoothing, leaves less than `least` off the diagonal."""
+    M, ones, _ = matrix
+    sweep(matrix, x, ones, sums, 0, 1)
+    off = 0.0
+    for i in range(M.shape[0]):
+        off += 1.0 - x[i] * M[i, i] / sums.cols[0, i]
+    return not off >= least  # also where a row is empty
 
 
 @jit()
-def _scale_matrices(cells, ones, copies, goal, limits, results, chosen, hard):
-    """Scale the `chosen` matrices by momentum sweeps.
+def _scale_range(cells, ones, copies, goal, limits, results, hard, first):
+    """Scale as many matrices as `hard` is long by momentum sweeps, from `first` on.
 
     Write the indices of those that need another method to `hard`; return their number. All tuples are plain, since
     Numba's type check of named tuples takes as long as scaling a matrix.
     """
     smoothed, frozen, padded, swept = copies
-    m_step, amount, bound, at_most, last_width, most, blocks, rows = limits
+    m_step, amount, bound, at_most, last_width, most, least, blocks, rows = limits
     out, out_row, out_col, residual, n_iter, status, smoothing, line_error = results
     C, missed, worsts = ones.shape[0], np.empty(blocks), np.empty(blocks)
     length = padded.shape[1] if padded.shape[0] > 0 else C
@@ -127,10 +122,15 @@ def _scale_matrices(cells, ones, copies, goal, limits, results, chosen, hard):
     x, y, step = np.empty(C), np.zeros(length), np.empty(C)
     goals = Goal(*goal), last_width, most
     count = 0
-    for b in chosen:
+    for b in range(first, first + len(hard)):
         hard[count] = b
         count += 1  # taken back once the matrix is scaled
         M = cells[b * m_step].reshape(C, C)
+        if least > 0.0:
+            for i in range(C):
+                x[i] = 0.0
+            if _is_slow(ScaledMatrix(M, ones, ones), x, sums, least):
+                continue
         low, high, zero, bad = measure_cell_range(M)
         if amount > 0.0:
             low, high = amount if zero else low + amount, high + amount

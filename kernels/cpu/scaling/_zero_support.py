@@ -9,7 +9,7 @@ from cmfast.kernels.cpu.zeros._bit_sets import PARTS
 from cmfast.kernels.cpu.zeros._classify import classify
 from cmfast.kernels.status import INFEASIBLE, LIMIT_ONLY, MAX_ITER, OK
 
-MOST_WORD_CLASSES = 62  # classes whose set fits into a 64-bit word
+MOST_WORD_CLASSES = 64  # classes whose set fits into a word
 
 
 @jit(borrows=True)
@@ -157,7 +157,7 @@ def _classify_unit_targets(drop, reach, leads, places):
         cols |= reach[i]
         diagonal |= reach[i] & (1 << i)
     present = rows & cols
-    if (rows | cols) != present or not (drop or present == (1 << n) - 1):
+    if (rows | cols) != present or not (drop or present == _fill_word(n)):
         return OK  # the solver reports empty rows and columns
     if diagonal == present:
         if _is_strongly_connected(reach, present):
@@ -190,7 +190,7 @@ def _find_positive(cells, reach):
     Unless they are, write the set of the columns of each row's positive cells.
     """
     n, size = len(reach), len(cells)
-    whole = np.int64((1 << n) - 1)
+    whole = _fill_word(n)
     if size < WIDTH:
         good, both = True, whole
         for i in range(n):
@@ -225,6 +225,12 @@ def _find_positive(cells, reach):
         reach[i] = row
         both &= row
     return not some(~valid), both == whole
+
+
+@jit(inner=True)
+def _fill_word(n):
+    """Return the set of `n` classes, at least one, as bits of a signed word: the last of 64 is its sign."""
+    return ~(np.int64(-2) << np.int64(n - 1))
 
 
 @jit(inner=True, borrows=True)
