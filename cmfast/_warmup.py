@@ -79,7 +79,7 @@ def _confusion_matrix() -> None:
         y = np.tile(_labels(dtype), SAMPLE_REPEATS)
         w, g = (None if a is None else np.tile(a, SAMPLE_REPEATS) for a in (weight, groups))
         cmfast.confusion_matrix(y, y, sample_weight=w, groups=g, ignore_index=ignored)
-    for dtype, n_classes in product((*LABELS, np.int8), (3, 20, 400)):  # kernels by type and number of classes
+    for dtype, n_classes in product((*LABELS, np.int8), (3, 20, 400, 1500)):  # kernels by type and number of classes
         y = np.tile(_labels(dtype), SAMPLE_REPEATS)
         cmfast.confusion_matrix(y, y, n_classes=n_classes)
     ids = np.tile(_labels(), SAMPLE_REPEATS) << 40  # far apart: hashed

@@ -36,6 +36,35 @@ def test_tables_are_those_of_a_plain_sum(dtype):
             np.testing.assert_array_equal(got, want, err_msg=f"{n_classes} classes")
 
 
+@pytest.mark.parametrize("dtype", [np.int16, np.int32, np.int64, np.uint64])
+def test_tables_larger_than_the_caches(dtype):
+    for n_classes, n in ((1448, 5000), (1449, 5000), (1449, 100_003), (2500, N_PAIRS)):
+        y, p, table = draw_pairs(n_classes, dtype, n)
+        np.testing.assert_array_equal(cmfast.confusion_matrix(y, p, n_classes=n_classes), table)
+        np.testing.assert_array_equal(cmfast.confusion_matrix(y, p, labels=range(n_classes)), table)
+        present = table.any(0) | table.any(1)
+        np.testing.assert_array_equal(cmfast.confusion_matrix(y, p), table[present][:, present])
+        if np.issubdtype(dtype, np.signedinteger):
+            below = cmfast.confusion_matrix(y - dtype(700), p - dtype(700), labels=np.arange(-700, n_classes - 700))
+            np.testing.assert_array_equal(below, table)
+        for wrong, place in (
+            (n_classes, 0),
+            (np.iinfo(dtype).max, 255),
+            (np.iinfo(dtype).min, 256),
+            (n_classes, n - 1),
+        ):
+            if not wrong:
+                continue
+            bad, want = y.copy(), table.copy()
+            bad[place] = wrong
+            want[int(y[place]), int(p[place])] -= 1
+            np.testing.assert_array_equal(cmfast.confusion_matrix(bad, p, labels=range(n_classes)), want)
+            with pytest.raises(ValueError, match=rf"1 outside \(first: {wrong} at {place}\)"):
+                cmfast.confusion_matrix(bad, p, n_classes=n_classes)
+    both = cmfast.confusion_matrix(np.array([y, p]), np.array([p, y]), n_classes=2500)
+    np.testing.assert_array_equal(both, [table, table.T])
+
+
 @pytest.mark.parametrize("dtype", [np.int8, np.int16, np.int32, np.int64])
 def test_ranges_of_labels_may_begin_below_zero(dtype):
     for n_classes in (2, 3, 15, 16, 63, 100):

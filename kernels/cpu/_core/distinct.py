@@ -24,7 +24,7 @@ MOST_STEPS, SPARE_STEPS = 8, 256  # probes beyond the first, per integer and per
 MOST_DISTINCT = 1 << 20  # distinct integers, above which the hash table leaves the caches, and sorting is faster
 MOST_NEW_SHARE, NEW_AFTER = 0.5, 4  # new integers of the block with this number, above which sorting is faster
 FEW_NEW = 1 << 11  # new integers in a block, down to which one thread collects those that all threads share
-SECONDS_PER_INTEGER = 2e-9
+SECONDS_PER_INTEGER, SECONDS_PER_COMPARED_INTEGER = 2e-9, 5e-10
 
 
 class HashingError(Exception):
@@ -132,16 +132,16 @@ def find_distinct(*arrays: Any, num_threads: int | None = None) -> Any:
         return np.empty(0, np.int64)
     kind: Any = np.int64
     unsigned = [flat for flat in flats if flat.dtype == np.uint64]
-    if unsigned and _find_extent(unsigned)[1] >= 2**63:
+    if unsigned and find_extent(unsigned, num_threads)[1] >= 2**63:
         kind = np.uint64
-        if _find_extent(flats)[0] < 0:
+        if find_extent(flats, num_threads)[0] < 0:
             every = {value for flat in flats for value in find_distinct(flat, num_threads=num_threads).tolist()}
             return np.array(sorted(every), object)
     size = sum(flat.size for flat in flats)
     if size <= MOST_SORTED_INTEGERS:
         return _sort_distinct(flats, kind)
     for step in (max(1, size // MOST_SORTED_INTEGERS), 1):  # a sample suffices if its range is large
-        low, high = _find_extent([flat[::step] for flat in flats])
+        low, high = find_extent([flat[::step] for flat in flats], num_threads)
         if high - low >= max(MOST_LOOKUP_SPAN, size):
             break
     else:
@@ -157,9 +157,19 @@ def find_distinct(*arrays: Any, num_threads: int | None = None) -> Any:
         return _sort_distinct(flats, kind)
 
 
-def _find_extent(flats):
-    """Return the minimum and maximum of arrays."""
-    return min(int(flat.min()) for flat in flats), max(int(flat.max()) for flat in flats)
+def find_extent(flats: list[Any], num_threads: int | None = None) -> tuple[int, int]:
+    """Return the smallest and the largest of the integers in flat arrays, (0, -1) if there are none; read them once."""
+    found, blocks = [], list(_iterate_blocks(flats))
+
+    def work(_, start, stop):
+        """Find the extent of some blocks, which stay in the cache between two passes."""
+        for block in blocks[start:stop]:
+            pool.checkpoint()
+            found.append((int(block.min()), int(block.max())))
+
+    seconds = sum(block.size for block in blocks) * SECONDS_PER_COMPARED_INTEGER
+    pool.run_pieces(work, pool.free_pieces(len(blocks), seconds), seconds=seconds, num_threads=num_threads)
+    return (min(low for low, _ in found), max(high for _, high in found)) if found else (0, -1)
 
 
 def _iterate_blocks(flats):
