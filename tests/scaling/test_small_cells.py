@@ -136,6 +136,47 @@ def test_sweeps_scale_counts_with_many_zeros(monkeypatch, C, eps):
     assert (cmfast.ipf(M).status == Status.CONVERGED).all()
 
 
+@pytest.mark.parametrize("C", [65, 90, 300])
+def test_one_large_matrix_has_its_bits_with_and_without_classifying_its_zeros(monkeypatch, C):
+    rng = np.random.default_rng(C)
+    families = {**FAMILIES, "many errors": lambda rng, C: counts(rng, C, 0.4, 300)}
+    matrices = {name: make(rng, C) for name, make in families.items()}
+    prune, classified = launch.prune_unsupported, []
+
+    def noted(part):
+        classified.append(part)
+        return prune(part)
+
+    monkeypatch.setattr(launch, "prune_unsupported", noted)
+    found, left_out = {}, set()
+    for name, M in matrices.items():
+        classified.clear()
+        found[name] = cmfast.ipf(M, on_failure="ignore")
+        if (M == 0).any() and not classified:
+            left_out.add(name)
+            assert has_total_support(M)
+    assert left_out >= {"many errors", "counts"}
+    monkeypatch.setattr(_large, "scale_unclassified", lambda *_: False)
+    for name, M in matrices.items():
+        wanted = cmfast.ipf(M, on_failure="ignore")
+        for field in ALL_FIELDS:
+            assert_same_bits(np.asarray(getattr(found[name], field)), np.asarray(getattr(wanted, field)))
+
+
+@pytest.mark.parametrize("C", [65, 100, 200])
+def test_lines_with_one_cell_show_that_a_cell_has_no_support(C):
+    rng = np.random.default_rng(C)
+    for k in range(50):
+        M = (rng.random((C, C)) < rng.choice([1.0, 3.0, 8.0]) / C) * rng.random((C, C)) + np.eye(C)[rng.permutation(C)]
+        there = M > 0
+        rows, cols = there.sum(1), there.sum(0)
+        wanted = (there & ((rows[:, None] == 1) != (cols == 1))).any()
+        assert _large_passes.lacks_support(M) == wanted
+        assert not wanted or not has_total_support(M)
+        M[:, rng.integers(C)] = 0.0
+        assert _large_passes.lacks_support(M if k % 2 else np.ascontiguousarray(M.T))
+
+
 def draw_cells(rng, R, C):
     """Return cells of any size of which half are zero, connected by the first row and column."""
     cells = 10.0 ** rng.uniform(-6, 0, (R, C)) * (rng.random((R, C)) < 0.5)

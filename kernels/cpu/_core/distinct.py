@@ -158,7 +158,7 @@ def find_distinct(*arrays: Any, num_threads: int | None = None) -> Any:
 
 
 def find_extent(flats: list[Any], num_threads: int | None = None) -> tuple[int, int]:
-    """Return the smallest and the largest of the integers in flat arrays, (0, -1) if there are none; read them once."""
+    """Return the smallest and the largest integer of flat arrays, (0, -1) if they are empty; read them once."""
     found, blocks = [], list(_iterate_blocks(flats))
 
     def work(_, start, stop):

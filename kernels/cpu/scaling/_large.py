@@ -53,13 +53,47 @@ def scale(p, num_threads, quick):
         given = p.cells[b * p.m_step].reshape(p.R, p.C)
         targets = _select_line(p.row_sums, b).copy(), _select_line(p.col_sums, b).copy()
         starts = [_select_line(lines, b) if lines.values.shape[1] else None for lines in (p.start_row, p.start_col)]
-        scaled = p.out[b].reshape(p.R, p.C) if len(p.out) else np.empty((0, p.C))
+        scaled = _select_output(p, b)
         with np.errstate(all="ignore"):  # overflows end as a status
             answer = _scale_one(p, given, targets, starts, scaled, num_threads)
-        p.out_row[b], p.out_col[b], p.residual[b], p.n_iter[b], p.status[b], p.smoothing[b], p.line_error[b] = answer
+        _write_answer(p, b, answer)
         if answer.status not in (OK, MAX_ITER, UNDETERMINED):
             p.out_row[b], p.out_col[b], p.residual[b], p.line_error[b] = np.nan, np.nan, np.nan, np.nan
             scaled[:] = np.nan
+
+
+def scale_unclassified(p, num_threads):
+    """Scale one matrix with zeros, bi-normalised, by sweeps; return whether they prove that its positive cells stay.
+
+    A positive cell without support, whose limit is zero, is at most as large as the errors of all sums: the rows of its
+    block of zeros and the other columns are as many, and the cell is a part of what these have more. So cells or paths
+    that bound the errors of small cells prove that each has support, in a fraction of the time that it takes to
+    classify the zeros. Bits are those of the other way.
+    """
+    M = read_only(p.cells[0].reshape(p.R, p.C))
+    low, high, _, bad = measure_cell_range(M, num_threads)
+    if bad or low < 1.0 / WIDE or high > min(WIDE, MOST_SCALE_RATIO * low) or _large_passes.lacks_support(M):
+        return False
+    problem = MatrixRows(M, np.ones(p.R), np.ones(p.C), num_threads)
+    with np.errstate(all="ignore"):
+        x, y, n_iter, status, proven = _run_momentum_sweeps(p, problem, np.ones(p.C))
+        if not proven or status != OK:
+            return False
+        answer = _measure_answer(p, problem, (x, y), None, n_iter, status, _select_output(p, 0))
+    if answer.status != OK:
+        return False
+    _write_answer(p, 0, answer)
+    return True
+
+
+def _select_output(p, b):
+    """Return the part of the output for matrix `b`, without rows if none is wanted."""
+    return p.out[b].reshape(p.R, p.C) if len(p.out) else np.empty((0, p.C))
+
+
+def _write_answer(p, b, answer):
+    """Write the factors, residuals and status of matrix `b`."""
+    p.out_row[b], p.out_col[b], p.residual[b], p.n_iter[b], p.status[b], p.smoothing[b], p.line_error[b] = answer
 
 
 def _select_line(lines, b):
@@ -130,6 +164,12 @@ def _scale_part(p, M, extent, targets, starts, out, num_threads):
     x, y, n_iter, status = _solve(p, problem, first_x, first_y, order)
     if status not in (OK, MAX_ITER, UNDETERMINED):
         return _make_failure(status, n_iter=n_iter)
+    return _measure_answer(p, problem, (x, y), powers, n_iter, status, out)
+
+
+def _measure_answer(p, problem, factors, powers, n_iter, status, out):
+    """Normalise the factors, write the scaled matrix to `out`, measure residuals and set the status."""
+    x, y = factors
     row, col = np.empty_like(x), np.empty_like(y)
     row_powers, col_powers = powers or (np.zeros(len(x), np.int64), np.zeros(len(y), np.int64))
     if not _large_passes.normalize_factors(x, y, row_powers, col_powers, row, col):
@@ -195,7 +235,7 @@ def _solve(p, problem, start_x, start_y, order):
         if p.plain:
             x, y, n_iter, status = _run_sinkhorn(p, problem, y)
         else:
-            x, y, n_iter, status = _run_momentum_sweeps(p, problem, y)
+            x, y, n_iter, status, _ = _run_momentum_sweeps(p, problem, y)
         if status is None:
             x, y, n_iter, status = _run_newton(p, problem, x, y, n_iter, order, warm)
     except _RangeExceeded:
@@ -218,24 +258,25 @@ def _run_sinkhorn(p, problem, y):
 def _run_momentum_sweeps(p, problem, start):
     """Run Sinkhorn sweeps with momentum.
 
-    Return factors, passes and a status, None where Newton's method should continue.
+    Return factors, passes, a status, None where Newton's method should continue, and whether the residual shows that
+    small cells are accurate.
     """
     target, still, _ = p.goals
     x, y, step = np.zeros(len(problem.matrix.u)), start.copy(), np.zeros(len(start))
     goal = Goal(problem.total, target, still, p.max_iter, float(PATIENT_MOMENTUM_SWEEPS))
-    pace = problem.run_momentum_sweeps(x, y, step, START, goal)
+    pace, hidden = problem.run_momentum_sweeps(x, y, step, START, goal), -np.inf
     if pace.state == CONVERGED:
         hidden = problem.bound_hidden_residual(x, y, p.last_width, pace.residual)
         if hidden < SWEEP_ROUNDING:
-            return x, y, pace.k, None
+            return x, y, pace.k, None, False
         if pace.residual > hidden:
             pace = problem.run_momentum_sweeps(x, y, step, pace, goal._replace(target=min(target, hidden)))
     if pace.state == OUT_OF_RANGE:
         problem.run(_large_sinkhorn.sweep, x, start, problem.sums)
-        return x, start, pace.k, None
+        return x, start, pace.k, None, False
     if pace.state == SLOW:
-        return x, y, pace.k, None
-    return x, y, pace.k, OK if pace.residual <= max(target, still) else MAX_ITER
+        return x, y, pace.k, None, False
+    return x, y, pace.k, OK if pace.residual <= max(target, still) else MAX_ITER, pace.residual <= hidden
 
 
 def _run_newton(p, problem, x, y, n_iter, order, warm):

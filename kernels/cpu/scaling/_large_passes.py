@@ -83,6 +83,34 @@ def measure_cell_range(M):
     return min(lowest, -largest(-least)), highest, smallest == 0.0, smallest < 0.0 or strange != 0.0
 
 
+@jit()
+def lacks_support(M):
+    """Test whether lines show that some positive cell has no support, or that there is no scaling: the usual reason.
+
+    A line without positive cells shows it, and one whose only positive cell is not alone in the line that it crosses.
+    """
+    R, C = M.shape
+    rows, cols = np.zeros(R, np.int64), np.zeros(C, np.int64)
+    for i in range(R):
+        there = 0
+        for j in range(C):
+            positive = np.int64(M[i, j] > 0.0)
+            cols[j] += positive
+            there += positive
+        rows[i] = there
+    for i in range(R):
+        if rows[i] <= 1:
+            for j in range(C):
+                if M[i, j] > 0.0 and cols[j] > 1:
+                    return True
+    for j in range(C):
+        if cols[j] <= 1:
+            for i in range(R):
+                if M[i, j] > 0.0 and rows[i] > 1:
+                    return True
+    return rows.min() == 0 or cols.min() == 0
+
+
 @jit(inner=True, borrows=True)
 def compute_dot(a, b):
     """Return the dot product of two vectors, in sixteen partial sums on every processor."""

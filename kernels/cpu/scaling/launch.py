@@ -192,9 +192,13 @@ def _make_large_worker(problem, num_threads):
     quick, at_once = can_batch_sweeps(problem), max(1, LARGE_CELLS // (problem.R * problem.C))
     direct = quick and problem.cells.dtype == problem.out.dtype == np.float64
     sweep_range = prepare_sweeps(problem) if direct else None
+    provable = problem.bi and problem.R == problem.C and problem.amount == 0.0 and not problem.drop
+    provable = provable and not (quick or problem.plain or problem.is_warm)
 
     def scale_part(first, end, quick):
         """Scale the matrices from `first` to before `end`, converted to float64."""
+        if provable and end - first == 1 and _scale_unclassified(problem.part(first, end), num_threads):
+            return
         with _prepare(problem.part(first, end)) as (part, _):
             _large.scale(part, num_threads, quick)
             refine(part)
@@ -211,6 +215,17 @@ def _make_large_worker(problem, num_threads):
                 scale_part(hard, hard + 1, False)
 
     return work
+
+
+def _scale_unclassified(given, num_threads):
+    """Scale one matrix with zeros by sweeps if these prove that its zeros need no classification; return whether."""
+    if not _has_zero(given, 0, 1):
+        return False
+    part = _convert_to_float64(given)
+    proven = _large.scale_unclassified(part, num_threads)
+    if proven and part.out is not given.out:
+        given.out[:] = part.out
+    return proven
 
 
 def _make_tile_worker(problem):
