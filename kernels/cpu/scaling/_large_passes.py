@@ -85,9 +85,9 @@ def measure_cell_range(M):
 
 @jit()
 def lacks_support(M):
-    """Test whether lines show that some positive cell has no support, or that there is no scaling: the usual reason.
+    """Test by rows and columns alone whether a positive cell without support, or an empty line, rules out a scaling.
 
-    A line without positive cells shows it, and one whose only positive cell is not alone in the line that it crosses.
+    Where a row has one positive cell, all others in the column of that cell have no support, and the reverse.
     """
     R, C = M.shape
     rows, cols = np.zeros(R, np.int64), np.zeros(C, np.int64)
