@@ -123,7 +123,7 @@ def _scale(function: Callable[..., Any]) -> Callable[[], None]:
                 function(np.triu(M), *targets)
         for oblong in (np.ones((3, 4)), np.ones((4, 3))):
             function(oblong, oblong.sum(-1), oblong.sum(-2))
-        for n_classes in (*range(1, 17), 20, 32):  # all with unrolled code, one without, one swept first
+        for n_classes in (*range(1, 17), 20, 36):  # all with unrolled code, one without, one swept first
             function(_matrix(np.float64, n_classes))
         for odd in (_matrix(np.float64)[::-1], np.tri(3)[::-1], 10.0 ** (200 * np.eye(3))):
             for options in SCALING_OPTIONS:

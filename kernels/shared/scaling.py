@@ -45,10 +45,10 @@ SAFE_WIDTH = 1.79  # norm of a full Newton step that provably decreases the dual
 
 PATIENT_SWEEPS = 40  # predicted remaining sweeps above which Newton's method is faster
 PATIENT_MOMENTUM_SWEEPS = 90  # the same for sweeps with momentum over one large matrix
-SWEPT_COLUMNS = 32  # columns from which small matrices are swept with momentum before Newton's method
+SWEPT_COLUMNS = 36  # columns from which small matrices are swept with momentum before Newton's method
 IMPATIENT_MOMENTUM_SWEEPS = 16  # predicted sweeps with momentum above which Newton's method is faster for these
-# Sum over rows of the cells off the diagonal, after one sweep, below which Newton's method is faster for these.
-LEAST_OFF_DIAGONAL = 16.0
+# Sum of the cells off the diagonal after one sweep, times columns, below which Newton's method is faster for these.
+LEAST_OFF_DIAGONAL = 768.0
 RATE_PASSES = 4  # passes over which the rate of sweeps is estimated; two of them before there is momentum
 MOST_RESTARTS = 3  # steps without momentum after the residual grew, before sweeps count as slow
 GAP_MARGIN = 0.9  # part of the estimated spectral gap that is used: early estimates are too large

@@ -115,6 +115,31 @@ def test_a_batch_has_the_bits_of_its_matrices(C):
                 assert_same_bits(np.asarray(getattr(whole, name)[place]), np.asarray(getattr(alone[b], name)))
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int64, np.int32, np.uint8])
+@pytest.mark.parametrize("C", [2, 3, 5, 9, 16, 17, 30, 50, 64, 65, 100, 181, 182])
+@pytest.mark.parametrize("options", [{}, {"empty": "drop"}, {"smoothing": 0.5}, {"max_iter": 3}], ids=str)
+def test_one_matrix_has_the_bits_of_a_batch_whatever_its_type(C, dtype, options):
+    rng = np.random.default_rng(C)
+    M = [np.minimum(counts(rng, C, accuracy, size), 255) for accuracy in (0.3, 0.8, 0.98) for size in (5, 100, 10_000)]
+    M += [
+        np.triu(M[0]),
+        np.eye(C),
+        np.zeros((C, C)),
+        M[5] + 1.0,
+        M[4] * (np.arange(C) != 0) * (np.arange(C) != 0)[:, None],
+    ]
+    M = np.array(M).astype(dtype)
+    if dtype != np.uint8:
+        M[6, -1, 0] = -1
+    whole = cmfast.ipf(M, **options, on_failure="ignore")
+    for b, one in enumerate(M):
+        alone = cmfast.ipf(one, **options, on_failure="ignore")
+        for name in ALL_FIELDS:
+            got, want = np.asarray(getattr(alone, name)), np.asarray(getattr(whole, name)[b])
+            assert got.dtype == want.dtype
+            assert_same_bits(got, want)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.int64])
 @pytest.mark.parametrize("C", [30, 50, 70])
 def test_counts_of_other_types_are_those_of_float64(C, dtype):
@@ -125,11 +150,11 @@ def test_counts_of_other_types_are_those_of_float64(C, dtype):
     np.testing.assert_array_equal(given.matrix, wanted.matrix.astype(given.matrix.dtype))
 
 
-@pytest.mark.parametrize("C", [32, 48, 64, 100])
+@pytest.mark.parametrize("C", [36, 48, 64, 100])
 @pytest.mark.parametrize("eps", [0.0, 1e-9])
 def test_sweeps_scale_counts_with_many_zeros(monkeypatch, C, eps):
     rng = np.random.default_rng(2)
-    M = np.array([counts(rng, C, 0.4, 300) + eps for _ in range(20)])
+    M = np.array([counts(rng, C, 0.3, 300) + eps for _ in range(20)])
     assert (M < 1e-8).mean() > 0.2
     monkeypatch.setattr(launch, "scale_square", None)
     monkeypatch.setattr(_large, "_scale_one", None)

@@ -66,7 +66,7 @@ def prepare_sweeps(p):
     target, still, bound = p.goals
     goal = rows.total, target, still, p.max_iter, float(patience)
     at_most = min(MAX_UNINTERRUPTED_SWEEPS, PASS_CELLS_PER_CHECK // (p.R * p.C))
-    least = 0.0 if p.is_large else LEAST_OFF_DIAGONAL
+    least = 0.0 if p.is_large else LEAST_OFF_DIAGONAL / p.C
     limits = p.m_step, p.amount, bound, line_bound(bound), p.last_width, at_most, least, rows.blocks, rows.sums.rows
     results = tuple(getattr(p, name) for name in RESULTS_OF_PROBLEM)
 

@@ -92,12 +92,10 @@ def lacks_support(M):
     R, C = M.shape
     rows, cols = np.zeros(R, np.int64), np.zeros(C, np.int64)
     for i in range(R):
-        there = 0
         for j in range(C):
             positive = np.int64(M[i, j] > 0.0)
             cols[j] += positive
-            there += positive
-        rows[i] = there
+            rows[i] += positive
     for i in range(R):
         if rows[i] <= 1:
             for j in range(C):

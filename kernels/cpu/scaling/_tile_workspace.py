@@ -20,9 +20,9 @@ from cmfast.kernels.cpu.scaling import _tile_scalars as line
 from cmfast.kernels.shared.scaling import MANY_COLUMNS
 
 LANES = WIDTH
-MAX_CACHED_CELLS = 256  # cells of a matrix whose tile is cached for the next call: about 70 kB
+MAX_CACHED_CELLS = 1296  # cells of a matrix whose tile is cached for the next call: 380 kB
 MAX_CACHED_TILES = 4  # for each shape
-MAX_CACHED_SHAPES = 32  # about 10 MB in all
+MAX_CACHED_SHAPES = 16  # at most 25 MB in all
 
 # Lazily compiled kernel parts that few tiles need: input checks, equilibration, pseudo-Bayes smoothing, given initial
 # factors, a pairing other than the diagonal, a mean factor whose plain product leaves the float64 range.

@@ -318,6 +318,12 @@ def prune_unsupported(p):
     return p._replace(cells=out, m_step=1), codes, dropped
 
 
+def keeps_all_cells(cells, drop):
+    """Test whether the zeros of one matrix with unit targets, a row of `cells`, change no cell and drop no class."""
+    codes = np.empty(1, np.int8)
+    return not _classify_all_unit_targets(cells, drop, codes) and codes[0] == OK
+
+
 def apply_zero_codes(codes, out_row, out_col, status):
     """Set the status that the zeros decided, in place; factors of matrices that have only a limit become NaN."""
     limit = (codes == LIMIT_ONLY) & (status <= MAX_ITER)

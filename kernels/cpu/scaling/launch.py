@@ -10,15 +10,17 @@ import numpy as np
 from cmfast.kernels.cpu._core import batches, pool
 from cmfast.kernels.cpu.scaling import _large
 from cmfast.kernels.cpu.scaling._large_batch import can_batch_sweeps, can_sweep_first, prepare_sweeps
+from cmfast.kernels.cpu.scaling._large_passes import lacks_support
 from cmfast.kernels.cpu.scaling._large_row_blocks import read_only
 from cmfast.kernels.cpu.scaling._refine import refine
 from cmfast.kernels.cpu.scaling._tile_loop import scale_by_sinkhorn, scale_rectangular, scale_square, split_problem
 from cmfast.kernels.cpu.scaling._tile_workspace import LANES, LOOPS, MAX_CACHED_CELLS, PARTS, acquire_tile, release_tile
-from cmfast.kernels.cpu.scaling._zero_support import apply_zero_codes, has_zero, prune_unsupported
+from cmfast.kernels.cpu.scaling._zero_support import apply_zero_codes, has_zero, keeps_all_cells, prune_unsupported
 from cmfast.kernels.shared.batches import flatten_one
 from cmfast.kernels.shared.scaling import RESULTS_OF_PROBLEM, Lines, ScalingProblem, is_large, rules
 
 FLOAT64 = np.dtype(np.float64)
+MOST_ALONE_CELLS = 1 << 15  # of one matrix whose buffers are kept for the next call
 CONVERTED_CELLS = 1 << 16  # cells converted to float64 at a time
 SWEPT_CELLS = 1 << 18  # the same where sweeps come first, for which Python takes longer
 LARGE_CELLS = 1 << 18  # the same of large matrices; a part costs some 40 us of Python
@@ -32,7 +34,7 @@ SECONDS_PER_SCALED_CELL = {"sinkhorn": 1e-7, "newton": 5e-9, "auto": 5e-9}
 
 def ipf(M, row_sums, col_sums, start_row, start_col, /, **options):
     """Scale every matrix to the given margins (ones where None); return matrices, factors and diagnostics."""
-    if row_sums is col_sums is start_row is start_col is None and M.ndim == 2 and M.dtype is FLOAT64:
+    if row_sums is col_sums is start_row is start_col is None and M.ndim == 2:
         found = _scale_one(M, **options)
         if found is not None:
             return found
@@ -48,12 +50,13 @@ class _ScalingWorkspace(NamedTuple):
     """Buffers to scale one matrix: its problem with inputs and outputs, and its tile."""
 
     given: Any  # writable view of the problem's read-only cells, as a matrix
-    cells: Any  # the same in one axis, read-only
-    problem: tuple[Any, ...]
+    cells: Any  # the same as one row, read-only
+    problem: tuple[Any, ...] | None  # None where sweeps alone are tried
     tile: tuple[Any, ...] | None  # None where sweeps come first, which are often enough
     size: Any
     sweep_range: Any  # what `prepare_sweeps` returns, or None
     zeros_matter: bool
+    drop: bool
     out: Any  # results of the problem: out, row and col of shapes (C, C), (C,), (C,), and its scalars
     row: Any
     col: Any
@@ -68,7 +71,7 @@ def _cache_workspaces(R, C, smoothing, empty, tol, max_iter, solver):
     """
     options = {"smoothing": smoothing, "empty": empty, "tol": tol, "max_iter": max_iter, "solver": solver}
     fixed = rules(R, C, bi=True, **options)
-    if R != C or is_large(R, C) or fixed["plain"] or fixed["amount"] < 0.0:
+    if R != C or R * C > MOST_ALONE_CELLS or fixed["plain"] or fixed["amount"] < 0.0:
         return None
     lines = [_make_ones(length) for length in (R, C, 0, 0)]
 
@@ -77,15 +80,14 @@ def _cache_workspaces(R, C, smoothing, empty, tol, max_iter, solver):
         given, out, row, col = np.empty((1, R * C)), np.empty((1, R * C)), np.empty((1, R)), np.empty((1, C))
         numbers = np.empty(1), np.empty(1, np.int64), np.empty(1, np.int8), np.empty(1), np.empty(1)
         fields = R, C, 1, read_only(given), 0, *lines, *fixed.values(), out, row, col, *numbers
-        problem, whole = split_problem(fields), ScalingProblem._make(fields)
-        sweep_range = prepare_sweeps(whole) if can_sweep_first(whole) else None
+        whole, large = ScalingProblem._make(fields), is_large(R, C)
+        problem = None if large else split_problem(fields)
+        sweep_range = prepare_sweeps(whole) if large or can_sweep_first(whole) else None
         tile = acquire_tile(R, C, flip=False, newton=True) if sweep_range is None else None
         size = (0,) * C if C in UNROLLED_SIZES else None
-        views = out.reshape(R, C), row[0], col[0]
-        zeros_matter = fixed["amount"] == 0.0
-        return _ScalingWorkspace(
-            given.reshape(R, C), read_only(given[0]), problem, tile, size, sweep_range, zeros_matter, *views, numbers
-        )
+        views, zeros_matter = (out.reshape(R, C), row[0], col[0]), fixed["amount"] == 0.0
+        choices = problem, tile, size, sweep_range, zeros_matter, fixed["drop"]
+        return _ScalingWorkspace(given.reshape(R, C), read_only(given), *choices, *views, numbers)
 
     return [], allocate_workspace
 
@@ -93,7 +95,7 @@ def _cache_workspaces(R, C, smoothing, empty, tol, max_iter, solver):
 def _scale_one(
     M, *, smoothing=None, empty="nan", tol=1e-9, max_iter=None, solver="auto", num_threads=None, progress=None
 ):
-    """Scale one float64 matrix without zeros by the tile kernel; return None where that needs other parts.
+    """Scale one matrix by sweeps or the tile kernel alone; return None where that needs other parts.
 
     It avoids the Python overhead of a batch, which would be most of such a call. Bits are those of a batch, since the
     kernel is.
@@ -108,18 +110,20 @@ def _scale_one(
         workspace = free.pop()
     except IndexError:
         workspace = allocate_workspace()
-    given, cells, problem, tile, size, sweep_range, zeros_matter, out, row, col, numbers = workspace
+    given, cells, problem, tile, size, sweep_range, zeros_matter, drop, out, row, col, numbers = workspace
     given[:] = M
-    found = None
-    swept = sweep_range is not None and not sweep_range(0, 1).size
-    if swept or not (zeros_matter and has_zero(cells)):
+    found, zero = None, zeros_matter and has_zero(cells[0])
+    hopeless = problem is None and zero and lacks_support(given)
+    swept = sweep_range is not None and not hopeless and not sweep_range(0, 1).size
+    if swept or (problem and not (zero and not keeps_all_cells(cells, drop))):
         place, needs = 1, 0
         if not swept:
             tile = acquire_tile(R, C, flip=False, newton=True) if tile is None else tile
             place, needs = scale_square(problem, tile, 0, 1, TILE_VECTORS_PER_CHECK, size, PARTS.addresses)
         if place == 1 and not needs:
             residual, n_iter, status, amount, line_error = numbers
-            found = out.copy(), row.copy(), col.copy(), residual[0], n_iter[0], status[0], amount[0], line_error[0]
+            out = out.copy() if M.dtype is FLOAT64 else out.astype(batches.result_dtype(M))
+            found = out, row.copy(), col.copy(), residual[0], n_iter[0], status[0], amount[0], line_error[0]
     if (R * C <= MAX_CACHED_CELLS or sweep_range is not None) and not free:
         free.append(workspace)
     return found
