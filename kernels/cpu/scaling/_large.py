@@ -63,12 +63,12 @@ def scale(p, num_threads, quick):
 
 
 def scale_unclassified(p, num_threads):
-    """Scale one matrix with zeros, bi-normalised, by sweeps; return whether they prove that its positive cells stay.
+    """Scale one matrix with zeros to unit sums by sweeps; return whether they prove that no cell vanishes in the limit.
 
-    A positive cell without support, whose limit is zero, is at most as large as the errors of all sums: the rows of its
-    block of zeros and the other columns are as many, and the cell is a part of what these have more. So cells or paths
-    that bound the errors of small cells prove that each has support, in a fraction of the time that it takes to
-    classify the zeros. Bits are those of the other way.
+    A positive cell without support is at most as large as the total error of the sums: there is a block of zeros whose
+    rows are as many as the columns outside it (Frobenius and Koenig), and these columns hold all of those rows and the
+    cell besides. So where the residual proves small cells accurate, each has support, and the zeros need not be
+    classified, which takes most of the time. Bits are those of the other way.
     """
     M = read_only(p.cells[0].reshape(p.R, p.C))
     low, high, _, bad = measure_cell_range(M, num_threads)
