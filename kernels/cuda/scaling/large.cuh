@@ -129,6 +129,7 @@ template <int W>
 __device__ __forceinline__ double bound_by_paths(const Tile<W>& t, double last_width, double residual) {
   const auto cell = [&](int i, int j) { return t.x(i) * t.M(i, j) * t.y(j); };
   double first = t.C, bound = 0.0;
+#pragma unroll 1
   for (int j = t.rank(); j < t.C; j += W)
     if (t.v(j) > 0.0) first = fmin(first, j);
   first = team_min<W>(first);
