@@ -115,7 +115,7 @@ def _scale_one(
     found, zero = None, zeros_matter and has_zero(cells[0])
     hopeless = problem is None and zero and lacks_support(given)
     swept = sweep_range is not None and not hopeless and not sweep_range(0, 1).size
-    if swept or (problem and not (zero and not keeps_all_cells(cells, drop))):
+    if swept or (problem and (not zero or keeps_all_cells(cells, drop))):
         place, needs = 1, 0
         if not swept:
             tile = acquire_tile(R, C, flip=False, newton=True) if tile is None else tile
