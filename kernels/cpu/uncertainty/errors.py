@@ -420,12 +420,14 @@ def _add_rows(cells, part, tile, G, size, kinds, lines):
     """Add rows to the variances of scalars, where the total is fixed; clear the diagonal of the cells.
 
     Multiplying all cells by a number does not change these metrics, so the mean of their derivatives is 0, by Euler's
-    theorem.
+    theorem. There are no cells if all scalars are of the trace.
     """
     (begin, end), (sums, at), (others, right, found, below) = part, tile, lines
     (shaped, alike, traced, nominal), C, rows = kinds, len(others), (cells, begin, end)
     if begin == 0:
         _add_traced(G, size, traced, sums, at, C, found)
+    if len(cells) == 0:
+        return
     _split_diagonal(cells, begin, end, C, right, others)
     for register in range(len(shaped)):
         if shaped[register]:
@@ -598,12 +600,16 @@ def _find_alike(code, value, *, whole):
 
 
 @lru_cache(maxsize=64)
-def _divide_workspace(C, tiles, ordered, needs):
-    """Return how many rows and how many tiles to transpose at a time, and the ends of the parts of the workspace."""
+def _divide_workspace(C, tiles, ordered, needs, *, summed):
+    """Return how many rows and how many tiles to transpose at a time, and the ends of the parts of the workspace.
+
+    If results follow from the class sums, as `summed` says, nothing is transposed.
+    """
     working, registers, tables, scalars = needs
     height, together = min(C, MOST_CELL_LINES // max(1, C)), min(tiles, MOST_CELL_LINES // max(1, C * C))
-    height, together = max(1, height), max(1, together)
-    cells, own = max(height * C, together * C * C), count_slope_lines(C, ordered=ordered)
+    height, together = (max(1, C), max(1, tiles)) if summed else (max(1, height), max(1, together))
+    cells = 0 if summed else max(height * C, together * C * C)
+    own = count_slope_lines(C, ordered=ordered)
     sizes = cells, working, registers * own, tables * C * 4, 3 * C + scalars
     return height, together, list(accumulate(sizes, initial=0))
 
@@ -620,7 +626,9 @@ def standard_errors(M, *, plan, rows, n, num_threads=None):
     steps, lines = tuple(plan), _margins.count_tile_lines(C)
     design = rows, -1.0 if n is None else float(n), given.dtype.kind != "f"
     needs = _gradients.count_working_lines(C, plan), plan.registers, plan.tables, plan.scalars
-    height, together, ends = _divide_workspace(C, min(-(-size // WIDTH), MOST_CELL_LINES), plan.ordered, needs)
+    summed = _follow_from_sums(plan, kinds) and not rows and (n is not None or design[2])
+    tiles = min(-(-size // WIDTH), MOST_CELL_LINES)
+    height, together, ends = _divide_workspace(C, tiles, plan.ordered, needs, summed=summed)
 
     def use(sums, S, start, stop, unusual):
         """Differentiate and write standard errors for a block: many tiles at a time, or one in parts of its rows."""
@@ -631,15 +639,23 @@ def standard_errors(M, *, plan, rows, n, num_threads=None):
             part = sums[tile * lines : (tile + together) * lines]
             for begin in range(0, max(C, 1), height):
                 end = min(begin + height, C)
-                _transpose_rows(given, C, begin, end, memory[0], first, last)
+                if not summed:
+                    _transpose_rows(given, C, begin, end, memory[0], first, last)
                 _add_variances(part, (steps, kinds, sources), design, memory, out, (begin, end), first, last)
 
     fill = values.make_summing_kernel(given, C, plan.ordered, values.EXACT_TOTALS, num_threads)
-    seconds = size * (1 + plan.registers + plan.tables) * (C * C * SECONDS_PER_CELL + C * SECONDS_PER_CLASS)
+    registers = 1 + plan.registers + plan.tables
+    per_cell = values.SECONDS_PER_SUMMED_CELL if summed else registers * SECONDS_PER_CELL
+    seconds = size * (C * C * per_cell + C * registers * SECONDS_PER_CLASS)
     values.run_blocks(fill, use, C, size, seconds=seconds, num_threads=num_threads, lines=ends[-1])
     if kind is not np.float64:
         scalars, tables = scalars.astype(kind), tables.astype(kind)
     return (*shape_results(scalars, tables, batch), out[2].reshape(batch))
+
+
+def _follow_from_sums(plan, kinds):
+    """Return whether the errors of all results follow from class sums, as those of class values and of traces do."""
+    return len(kinds[2]) == plan.scalars
 
 
 def _find_scalars_alike(plan):
