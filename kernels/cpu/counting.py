@@ -21,7 +21,7 @@ PIECES_OF_ROW, MOST_JOINED, MOST_CONVERTED = 128, 16, 4
 LEAST_SHARED_ROWS = 16  # with fewer rows the samples of each row are split among threads
 # Samples up to which NumPy counts: as fast, and a first call compiles nothing.
 MOST_NUMPY_SAMPLES = 4096
-FEW_LABELS = 64  # classes up to which NumPy counts, if their number is not given
+FEW_LABELS = 1 << 14  # labels below which a few are counted by NumPy: sums of so many zeros take 3 us
 MOST_FEW_CLASSES = 300  # given classes up to which NumPy counts
 INT64, UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
 LEAST_LARGE_SPAN = 512  # range of labels from which on a table of all pairs, of 2 MB, takes longer than few samples
@@ -410,13 +410,16 @@ def _count_few(y_true, y_pred, n_classes):
     # Unsigned: one comparison for both ends.
     if np.maximum.reduce(both.view(UINT64)) >= (FEW_LABELS if n_classes is None else n_classes):
         return None
-    size = None if n_classes is not None else np.bincount(both)
-    C = n_classes if size is None else size.size
-    table = np.bincount(truth * C + guess, minlength=C * C).reshape(C, C)
-    if size is None:
-        return table
-    order = size.nonzero()[0]
-    return table if order.size == C else table[order[:, None], order]
+    C = n_classes
+    if C is None:
+        frequencies = np.bincount(both)
+        order = frequencies.nonzero()[0]
+        C = order.size
+        if C < frequencies.size:
+            places = np.empty(frequencies.size, np.int64)
+            places[order] = np.arange(C)
+            truth, guess = places[truth], places[guess]
+    return np.bincount(truth * C + guess, minlength=C * C).reshape(C, C)
 
 
 def _count_range(samples, labels, n_groups):
