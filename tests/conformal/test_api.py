@@ -689,3 +689,18 @@ def test_thresholds_of_many_scores_are_those_of_a_sort(rng):
         assert_same_bits(conformal.threshold(s, alphas), expected, what=kind)
         for alpha, value in zip(alphas, expected, strict=True):
             assert_same_bits(conformal.threshold(s, alpha), np.array([value]), what=f"{kind}, {alpha}")
+
+
+def test_thresholds_are_right_where_samples_mislead(rng):
+    n, seed, drawn = 5000, 88172645463325252, []
+    for _ in range(256):  # the xorshift generator of the kernel
+        seed ^= (seed << 13) % 2**64
+        seed ^= seed >> 7
+        seed ^= (seed << 17) % 2**64
+        drawn.append(seed % n)
+    for kind, outlier in (("large", 2.0), ("small", -2.0), ("infinite", np.inf)):
+        s = rng.random(n)
+        s[drawn] = outlier
+        for alpha in (0.01, 0.1, 0.5, 0.9, 0.99):
+            expected = np.sort(s)[n - int((n + 1) * Fraction(str(alpha)))]
+            assert conformal.threshold(s, alpha) == expected, (kind, alpha)

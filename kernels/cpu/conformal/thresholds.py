@@ -96,6 +96,39 @@ def _select(v, low, high, k):
 
 
 @jit(inner=True)
+def _normalize_score(x):
+    """Return a score, where NaN is infinity and -0 is 0."""
+    return np.inf if np.isnan(x) else x + 0.0
+
+
+@jit(inner=True)
+def _collect_largest(s, k, values):
+    """Copy scores of a row to the front of `values`, all but some whose rank is below `k`; return how many.
+
+    A sample of the row shows from where on. If it misleads, all are copied.
+    """
+    n, count, least, seed = len(s), 0, -np.inf, SEED
+    if n > MOST_QUICK:
+        for i in range(SAMPLED):
+            seed = _draw(seed)
+            values[i] = _normalize_score(s[np.int64(seed % np.uint64(n))])
+        share = (k - 1) / n
+        place = np.int64(share * SAMPLED - 2.0 * np.sqrt(SAMPLED * share * (1.0 - share)) - 1.0)
+        if place >= 0:
+            _select_few(values, 0, SAMPLED, place)
+            least = values[place]
+    for i in range(n):
+        x = _normalize_score(s[i])
+        values[count] = x
+        count += x >= least
+    if n - count < k:
+        return count
+    for i in range(n):
+        values[i] = _normalize_score(s[i])
+    return n
+
+
+@jit(inner=True)
 def _group_scores(s, groups, values, starts, status):
     """Group scores contiguously (counting sort), NaN as infinity; scores with an invalid group are left out."""
     n_groups = len(starts) - 1
@@ -110,7 +143,7 @@ def _group_scores(s, groups, values, starts, status):
     for i in range(len(groups)):
         g = groups[i]
         if 0 <= g < n_groups:
-            values[starts[g]] = np.inf if np.isnan(s[i]) else s[i] + 0.0  # turns -0 into 0
+            values[starts[g]] = _normalize_score(s[i])
             starts[g] += 1
     for g in range(n_groups, 0, -1):
         starts[g] = starts[g - 1]
@@ -127,23 +160,24 @@ def _select_thresholds(s, groups, ranks, turn, results, start, stop):
     n, n_groups = s.shape[1], out.shape[2]
     values, starts = np.empty(n), np.empty(n_groups + 1, np.int64)
     for b in range(start, stop):
+        left_out = 0  # scores of a low rank
         if len(groups):
             _group_scores(s[b], groups[b], values, starts, out_rows[b])
         else:
-            starts[0], starts[1] = 0, n
-            for i in range(n):
-                out_rows[b, i] = OK
-                values[i] = np.inf if np.isnan(s[b, i]) else s[b, i] + 0.0
+            out_rows[b] = OK
+            first = ranks[turn[0], 0]
+            starts[0], starts[1] = 0, _collect_largest(s[b], first, values) if first <= n else 0
+            left_out = n - starts[1]
         for g in range(n_groups):
             low, high = starts[g], starts[g + 1]
-            held = high - low
+            held = high - low + left_out
             out_status[b, g] = ZERO_LINE if len(groups) and not held else OK
             for a in turn:  # in ascending rank, so that the search range shrinks
                 k = ranks[a, held if len(groups) else 0]
                 if k > held:
                     out[b, a, g] = np.inf
                 else:
-                    position = starts[g] + k - 1
+                    position = starts[g] + k - 1 - left_out
                     _select(values, low, high, position)
                     out[b, a, g] = values[position]
                     low = position
