@@ -99,19 +99,17 @@ def _has_sign(tables, b):
 
 @jit(inner=True, inline=True, borrows=True)
 def _divide_by_rows(M, b, out):
-    """Write matrix `b` divided by its row sums; return whether all cells and sums are nonnegative and finite."""
-    least = 0.0
+    """Write matrix `b` divided by its row sums; return whether the sum of all is finite."""
+    whole = 0.0
     for i in range(M.shape[1]):
         total = 0.0
         for j in range(M.shape[2]):
-            x = np.float64(M[b, i, j])
-            least = min(least, x)
-            total += x
-        least = least if total < np.inf else -1.0
+            total += np.float64(M[b, i, j])
+        whole += total
         total = total if total > 0.0 else 1.0
         for j in range(M.shape[2]):
             out[b, i, j] = np.float64(M[b, i, j]) / total
-    return least >= 0.0
+    return whole < np.inf
 
 
 @jit(inner=True, inline=True, borrows=True)
@@ -203,7 +201,7 @@ def _write_normalized(M, lines, out, out_status, start, stop):
     outs = out.reshape(tables.shape)
     for b in range(start, stop):
         if lines == ROW:
-            valid = _divide_by_rows(M, b, out)
+            valid = _divide_by_rows(M, b, out) & (not _has_sign(tables, b))
         elif lines == COL:
             valid = _divide_by_columns(M, b, total, out) & (not _has_sign(tables, b))
         else:
