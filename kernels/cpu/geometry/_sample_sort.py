@@ -18,7 +18,8 @@ PARTITION_ROWS = 1 << 16  # most rows partitioned at a time: their keys stay in 
 BUCKET = 1 << 15  # points per bucket, about: it is sorted in cache
 LEAST_ROWS = 1 << 15  # of one of few blocks: smaller ones cost more time than many threads save
 MOST_BUCKETS = 1 << 10
-SAMPLED_RUNS = 1 << 7  # places at which points are sampled to choose the buckets
+SAMPLED_RUNS = 1 << 7  # most places at which points are sampled to choose the buckets
+RUNS_PER_BUCKET = 4  # places for each of few buckets: to read each takes as long as a thousand points
 RUN = 1 << 7  # least consecutive points sampled at a place: cheap to read
 POINTS_PER_BUCKET = 1 << 7  # points sampled, about
 ENTRIES = 16  # bits of the table that maps key prefixes to buckets
@@ -196,7 +197,8 @@ def _choose_buckets(fill, n, limit, num_threads):
     size = ((limit - 1) >> shift) + 1
     # Runs spread over all points: files are often sorted by class.
     length = min(max(RUN, POINTS_PER_BUCKET * n_buckets // SAMPLED_RUNS), n)
-    starts = np.linspace(0, n - length, min(SAMPLED_RUNS, n // length)).astype(np.int64).tolist()
+    number = min(SAMPLED_RUNS, RUNS_PER_BUCKET * n_buckets, n // length)
+    starts = np.linspace(0, n - length, number).astype(np.int64).tolist()
     sample = np.empty((len(starts), length), np.int64)
 
     def work(_, first, last):
