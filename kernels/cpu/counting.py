@@ -415,7 +415,7 @@ def _count_few(y_true, y_pred, n_classes):
         frequencies = np.bincount(both)
         order = frequencies.nonzero()[0]
         C = order.size
-        if C < frequencies.size:
+        if frequencies.size > C:
             places = np.empty(frequencies.size, np.int64)
             places[order] = np.arange(C)
             truth, guess = places[truth], places[guess]

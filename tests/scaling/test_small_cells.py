@@ -127,6 +127,8 @@ def test_one_matrix_has_the_bits_of_a_batch_whatever_its_type(C, dtype, options)
         np.zeros((C, C)),
         M[5] + 1.0,
         M[4] * (np.arange(C) != 0) * (np.arange(C) != 0)[:, None],
+        np.minimum(M[5] + 1.0, 255) * (np.arange(C * C).reshape(C, C) != 0),  # a class that is never right
+        1.0 - np.eye(C),
     ]
     M = np.array(M).astype(dtype)
     if dtype != np.uint8:
@@ -168,9 +170,9 @@ def test_one_large_matrix_has_its_bits_with_and_without_classifying_its_zeros(mo
     matrices = {name: make(rng, C) for name, make in families.items()}
     prune, classified = launch.prune_unsupported, []
 
-    def noted(part):
+    def noted(part, *known):
         classified.append(part)
-        return prune(part)
+        return prune(part, *known)
 
     monkeypatch.setattr(launch, "prune_unsupported", noted)
     found, left_out = {}, set()

@@ -296,32 +296,46 @@ def _close_transitively(reach):
             reach[i] |= reach[k] * (reach[i] >> k & 1)
 
 
-def prune_unsupported(p):
+def classify_zeros(cells, n, drop):
+    """Classify the zeros of `n` matrices of few classes with unit targets, rows of `cells`; all may share one row.
+
+    Return their codes, and whether a class is dropped.
+    """
+    codes = np.empty(n, np.int8)
+    return codes, _classify_all_unit_targets(cells, drop, codes)
+
+
+def keeps_all_cells(classified):
+    """Test whether zeros so classified change no cell and drop no class."""
+    codes, dropped = classified
+    return not dropped and not codes.any()  # OK
+
+
+def is_word_sized(p):
+    """Return whether :func:`classify_zeros` can classify the zeros of a problem."""
+    return p.bi and p.R == p.C <= MOST_WORD_CLASSES
+
+
+def prune_unsupported(p, classified=None):
     """Return the problem without unsupported cells, the codes of its matrices, and whether a class is dropped.
 
-    Infeasible matrices are NaN. The codes are None where all are OK.
+    Infeasible matrices are NaN. The codes are None where all are OK. `classified` is what `classify_zeros` returns, if
+    that is known.
     """
-    codes = np.empty(p.n, np.int8)
-    if p.bi and p.R == p.C <= MOST_WORD_CLASSES:
-        dropped = _classify_all_unit_targets(p.cells, p.drop, codes)
+    if is_word_sized(p):
+        codes, dropped = classify_zeros(p.cells, p.n, p.drop) if classified is None else classified
         if not codes.any():  # OK
             return p, None, dropped
         out = np.empty((p.n, p.R * p.C))
         out[:] = p.cells
         _clear_unit_targets(out, p.drop, codes)
     else:
-        dropped, out = False, np.empty((p.n, p.R * p.C))
+        codes, dropped, out = np.empty(p.n, np.int8), False, np.empty((p.n, p.R * p.C))
         args = (p.cells, p.row_sums.values, p.col_sums.values, p.drop, p.bi, out, codes, PARTS.addresses)
         while needs := _prune_any_targets(*args):
             PARTS.compile(needs)
     out.flags.writeable = False
     return p._replace(cells=out, m_step=1), codes, dropped
-
-
-def keeps_all_cells(cells, drop):
-    """Test whether the zeros of one matrix with unit targets, a row of `cells`, change no cell and drop no class."""
-    codes = np.empty(1, np.int8)
-    return not _classify_all_unit_targets(cells, drop, codes) and codes[0] == OK
 
 
 def apply_zero_codes(codes, out_row, out_col, status):

@@ -15,7 +15,14 @@ from cmfast.kernels.cpu.scaling._large_row_blocks import read_only
 from cmfast.kernels.cpu.scaling._refine import refine
 from cmfast.kernels.cpu.scaling._tile_loop import scale_by_sinkhorn, scale_rectangular, scale_square, split_problem
 from cmfast.kernels.cpu.scaling._tile_workspace import LANES, LOOPS, MAX_CACHED_CELLS, PARTS, acquire_tile, release_tile
-from cmfast.kernels.cpu.scaling._zero_support import apply_zero_codes, has_zero, keeps_all_cells, prune_unsupported
+from cmfast.kernels.cpu.scaling._zero_support import (
+    apply_zero_codes,
+    classify_zeros,
+    has_zero,
+    is_word_sized,
+    keeps_all_cells,
+    prune_unsupported,
+)
 from cmfast.kernels.shared.batches import flatten_one
 from cmfast.kernels.shared.scaling import RESULTS_OF_PROBLEM, Lines, ScalingProblem, is_large, rules
 
@@ -115,11 +122,13 @@ def _scale_one(
     found, zero = None, zeros_matter and has_zero(cells[0])
     hopeless = problem is None and zero and lacks_support(given)
     swept = sweep_range is not None and not hopeless and not sweep_range(0, 1).size
-    if swept or (problem and (not zero or keeps_all_cells(cells, drop))):
+    if swept or (problem and (not zero or keeps_all_cells(classify_zeros(cells, 1, drop)))):
         place, needs = 1, 0
         if not swept:
             tile = acquire_tile(R, C, flip=False, newton=True) if tile is None else tile
             place, needs = scale_square(problem, tile, 0, 1, TILE_VECTORS_PER_CHECK, size, PARTS.addresses)
+            if needs == LOOPS and size is not None:
+                place, needs = scale_square(problem, tile, 0, 1, TILE_VECTORS_PER_CHECK, None, PARTS.addresses)
         if place == 1 and not needs:
             residual, n_iter, status, amount, line_error = numbers
             out = out.copy() if M.dtype is FLOAT64 else out.astype(batches.result_dtype(M))
@@ -244,22 +253,33 @@ def _make_tile_worker(problem):
     whole = split_problem(_swap_axes(problem) if flip else problem)
     judged = newton and not problem.bi  # otherwise no matrix is marked UNDETERMINED
     sweep_whole = prepare_sweeps(problem) if sweeping and direct else None
+    worded = is_word_sized(problem)
 
-    def sweep(first, end):
+    idle = []  # memory for conversions that no thread uses
+
+    def allocate_memory():
+        """Return memory to convert some matrices to float64 and back; None where nothing is converted."""
+        try:
+            return None if direct else idle.pop()
+        except IndexError:
+            cells, out = problem.cells, problem.out
+            return [np.empty((min(at_once, len(a)) if a.dtype != np.float64 else 0, R * C)) for a in (cells, out)]
+
+    def sweep(first, end, memory):
         """Scale the matrices from `first` to before `end` by sweeps; return the indices of those that need Newton's."""
         if sweep_whole is not None:
             return sweep_whole(first, end)
         given = problem.part(first, end)
-        part = _convert_to_float64(given)
+        part = _convert_to_float64(given, memory)
         hard = prepare_sweeps(part)(0, part.n)
         if part.out is not given.out:
             with np.errstate(all="ignore"):  # matrices that were not scaled have no values yet
                 given.out[:] = part.out
         return first + hard
 
-    def scale_prepared(part, tile):
+    def scale_prepared(part, tile, memory=None, classified=None):
         """Scale a problem by the kernel, converted and without unsupported cells."""
-        with _prepare(part) as (pruned, dropped):
+        with _prepare(part, memory, classified) as (pruned, dropped):
             given = split_problem(_swap_axes(pruned) if flip else pruned)
             alone = dropped and part.n <= LANES  # dropped classes need loops: do not compile an unrolled kernel
             _run_kernel(kernel, given, tile, 0, part.n, None if alone else size)
@@ -268,10 +288,10 @@ def _make_tile_worker(problem):
 
     def work(_, start, stop):
         """Scale the matrices from `start` to before `stop` in one tile, in chunks of float64."""
-        tile = None
+        tile, memory = None, allocate_memory()
         for first in range(start, stop, at_once):
             end = min(first + at_once, stop)
-            hard = sweep(first, end) if sweeping else ()
+            hard = sweep(first, end, memory) if sweeping else ()
             if sweeping and not len(hard):
                 continue
             if tile is None:
@@ -280,14 +300,18 @@ def _make_tile_worker(problem):
                 few = problem.take_matrices(hard)
                 scale_prepared(few, tile)
                 problem.write_results(hard, few)
-            elif direct and not _has_zero(problem, first, end):
+                continue
+            zero = direct and _has_zero(problem, first, end)
+            classified = _classify_part(problem, first, end) if zero and worded else None
+            if direct and (not zero or (classified and keeps_all_cells(classified))):
                 _run_kernel(kernel, whole, tile, first, end, size)
                 if judged and problem.status[first:end].any():
                     refine(problem.part(first, end))
             else:
-                scale_prepared(problem.part(first, end), tile)
+                scale_prepared(problem.part(first, end), tile, memory, classified)
         if tile is not None:
             release_tile(tile, newton=newton)
+        idle.append(memory)
 
     return work
 
@@ -296,20 +320,29 @@ def _has_zero(problem, first, end):
     """Test whether a matrix from `first` to before `end` has zeros that must be classified before solving."""
     if problem.amount != 0.0 or problem.plain:
         return False
-    part = problem.m_step and end - first < problem.n
-    return has_zero((problem.cells[first:end] if part else problem.cells).reshape(-1))
+    return has_zero(_take_cells(problem, first, end).reshape(-1))
+
+
+def _classify_part(problem, first, end):
+    """Classify the zeros of matrices from `first` to before `end`."""
+    return classify_zeros(_take_cells(problem, first, end), end - first, problem.drop)
+
+
+def _take_cells(problem, first, end):
+    """Return the cells of the matrices from `first` to before `end`: one row if all matrices share it."""
+    return problem.cells[first:end] if problem.m_step and end - first < problem.n else problem.cells
 
 
 @contextmanager
-def _prepare(part):
+def _prepare(part, memory=None, classified=None):
     """Yield the problem in float64 without unsupported cells, and whether classes are dropped.
 
-    Afterwards write the rest.
+    Afterwards write the rest. There may be `memory` to convert it, and its zeros may be `classified` already.
     """
     results, codes, dropped = part.out, None, False
-    part = _convert_to_float64(part)
-    if _has_zero(part, 0, part.n):
-        part, codes, dropped = prune_unsupported(part)
+    part = _convert_to_float64(part, memory)
+    if classified is not None or _has_zero(part, 0, part.n):
+        part, codes, dropped = prune_unsupported(part, classified)
     yield part, dropped
     if codes is not None:
         apply_zero_codes(codes, part.out_row, part.out_col, part.status)
@@ -343,13 +376,19 @@ def _run_until_blocked(kernel, problem, tile, place, end, size):
     return place
 
 
-def _convert_to_float64(part):
-    """Return the problem with cells (read-only) and results in float64, so that kernels are compiled for one type."""
-    if part.cells.dtype == part.out.dtype == np.float64:
-        return part
-    cells = np.ascontiguousarray(part.cells, np.float64)[:]
-    cells.flags.writeable = False
-    return part._replace(cells=cells, out=part.out if part.out.dtype == np.float64 else np.empty(part.out.shape))
+def _convert_to_float64(part, memory=None):
+    """Return the problem with cells (read-only) and results in float64, so that kernels are compiled for one type.
+
+    `memory` may be two arrays to use for them, with a row for each matrix.
+    """
+    cells, out = part.cells, part.out
+    if cells.dtype != np.float64:
+        cells = np.empty(cells.shape) if memory is None else memory[0][: len(cells)]
+        cells[:] = part.cells
+        cells.flags.writeable = False
+    if out.dtype != np.float64:
+        out = np.empty(out.shape) if memory is None else memory[1][: len(out)]
+    return part if out is part.out and cells is part.cells else part._replace(cells=cells, out=out)
 
 
 def _swap_axes(part):
