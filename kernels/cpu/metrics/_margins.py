@@ -301,21 +301,6 @@ def sum_traces(M, C, sums, start, stop):
     return inexact
 
 
-@jit(borrows=True)
-def collapse_counts(M, C, out, start, stop):
-    """Write matrices of two classes with the traces and totals of counts of at least three; INVALID ones for such.
-
-    Return whether any total is inexact in float64.
-    """
-    inexact = False
-    for b in range(start, stop):
-        n, right, status = _sum_trace(M, b, C)
-        inexact = inexact or (status == OK and n > MOST_EXACT_TOTAL)
-        out[b, 0], out[b, 1] = (right, np.int64(n) - right) if status == OK else (-1, 0)
-        out[b, 2], out[b, 3] = 0, 0
-    return inexact
-
-
 @jit(inner=True, borrows=True)
 def _sum_trace(M, b, C):
     """Return the sum of all counts of matrix `b` in float64, that of the diagonal, and the status."""

@@ -27,7 +27,7 @@ from cmfast.kernels.status import INVALID, OK
 
 SECONDS_PER_SUMMED_CELL = _row_ranges.SECONDS_PER_SUMMED_CELL
 SECONDS_PER_VALUE = 2e-10  # one step of a plan, for one class
-LEAST_COLLAPSED_CELLS = 1000  # fewer take less time than another kernel
+LEAST_TRACED_CELLS = 1000  # fewer take less time than another kernel
 WIDE_BYTES = 100_000  # workspace of HUGE matrices
 SUMS_BLOCK_BYTES = 500_000  # of class sums per block: half of a level-2 cache
 PAST_BYTES = 2**24  # larger results are written with non-temporal stores
@@ -260,7 +260,7 @@ def metrics_of_matrices(M, *, plan, num_threads=None, into=None):
             return results
     C, cells, usual = M.shape[-1], flatten_matrices(M), _common_totals(M.shape[-1], plan, M)
     if plan.traced and _are_traced(cells, C, num_threads):
-        fill, inexact = _make_trace_kernel(cells, C)
+        fill, inexact = make_trace_kernel(cells, C)
         results = _score_matrices(M, fill, usual, 1, plan, num_threads, into)
         if not any(inexact):
             return results
@@ -274,25 +274,12 @@ def _are_traced(cells, C, num_threads):
     return many and not _row_ranges.are_shared(cells, C, num_threads)
 
 
-def collapse_counts(cells, C, num_threads):
-    """Return matrices of two classes with the traces and totals of counts, and 2.
-
-    Few cells, fractions, and totals that are inexact in float64 are returned as they are, with `C`.
-    """
-    if cells.size < LEAST_COLLAPSED_CELLS or not _are_traced(cells, C, num_threads):
-        return cells, C
-    n, inexact = len(cells), []
-    out, seconds = np.empty((n, 4), np.int64), n * C * C * SECONDS_PER_SUMMED_CELL
-
-    def work(_, start, stop):
-        """Collapse a piece; note whether a total is inexact."""
-        inexact.append(_margins.collapse_counts(cells, C, out, start, stop))
-
-    pool.run_pieces(work, pool.free_pieces(n, seconds), seconds=seconds, num_threads=num_threads)
-    return (cells, C) if any(inexact) else (batches.freeze(out), 2)
+def are_many_traced(cells, C, num_threads):
+    """Return whether traces and totals are summed alone, of so many cells that this is worth another kernel."""
+    return cells.size >= LEAST_TRACED_CELLS and _are_traced(cells, C, num_threads)
 
 
-def _make_trace_kernel(cells, C):
+def make_trace_kernel(cells, C):
     """Return ``fill`` as of :func:`make_summing_kernel`, of tiles of one class, and a list where it adds its failures.
 
     A plan of traced totals takes the tiles for those of `C` classes.

@@ -616,17 +616,30 @@ def _divide_workspace(C, tiles, ordered, needs, *, summed):
 
 def standard_errors(M, *, plan, rows, n, num_threads=None):
     """Return standard errors of the scalars and per-class results of `plan` of every matrix; the status."""
-    given_plan, given_steps = plan, tuple(plan)
+    C, given, design = M.shape[-1], values.flatten_matrices(M), (rows, -1.0 if n is None else float(n))
+    if plan.traced and not rows and values.are_many_traced(given, C, num_threads):
+        fill, inexact = values.make_trace_kernel(given, C)
+        results = _compute_errors(M, (given, fill, 1), plan, design, num_threads)
+        if not any(inexact):
+            return results
+    fill = values.make_summing_kernel(given, C, plan.ordered, values.EXACT_TOTALS, num_threads)
+    return _compute_errors(M, (given, fill, C), plan, design, num_threads)
+
+
+def _compute_errors(M, summing, plan, design, num_threads):
+    """Return results as `standard_errors` does.
+
+    `summing` is the flat matrices, the function that sums them, and the number of classes that it writes; `design` is
+    whether rows are fixed, and the number of samples to scale to, negative for that of each matrix.
+    """
+    (given, fill, C), (rows, n), given_plan, given_steps = summing, design, plan, tuple(plan)
     plan, sources, kinds = _prepare_plan(plan)
-    C, batch = M.shape[-1], M.shape[:-2]
-    size, kind, given = math.prod(batch), batches.result_dtype(M), values.flatten_matrices(M)
-    if given_plan.traced and not rows:
-        given, C = values.collapse_counts(given, C, num_threads)
+    batch, whole = M.shape[:-2], given.dtype.kind != "f"
+    size, kind, design = math.prod(batch), batches.result_dtype(M), (*design, whole)
     out, scalars, tables = values.allocate_results(given_plan, C, batch, np.float64)
     steps, lines = tuple(plan), _margins.count_tile_lines(C)
-    design = rows, -1.0 if n is None else float(n), given.dtype.kind != "f"
     needs = _gradients.count_working_lines(C, plan), plan.registers, plan.tables, plan.scalars
-    summed = _follow_from_sums(plan, kinds) and not rows and (n is not None or design[2])
+    summed = _follow_from_sums(plan, kinds) and not rows and (n >= 0.0 or whole)
     tiles = min(-(-size // WIDTH), MOST_CELL_LINES)
     height, together, ends = _divide_workspace(C, tiles, plan.ordered, needs, summed=summed)
 
@@ -643,10 +656,9 @@ def standard_errors(M, *, plan, rows, n, num_threads=None):
                     _transpose_rows(given, C, begin, end, memory[0], first, last)
                 _add_variances(part, (steps, kinds, sources), design, memory, out, (begin, end), first, last)
 
-    fill = values.make_summing_kernel(given, C, plan.ordered, values.EXACT_TOTALS, num_threads)
     registers = 1 + plan.registers + plan.tables
     per_cell = values.SECONDS_PER_SUMMED_CELL if summed else registers * SECONDS_PER_CELL
-    seconds = size * (C * C * per_cell + C * registers * SECONDS_PER_CLASS)
+    seconds = given.size * per_cell + size * C * registers * SECONDS_PER_CLASS
     values.run_blocks(fill, use, C, size, seconds=seconds, num_threads=num_threads, lines=ends[-1])
     if kind is not np.float64:
         scalars, tables = scalars.astype(kind), tables.astype(kind)
