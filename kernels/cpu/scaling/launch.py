@@ -203,8 +203,7 @@ def _shape_results(problem, batch):
 def _make_large_worker(problem, num_threads):
     """Return a function that scales a range of large matrices."""
     quick, at_once = can_batch_sweeps(problem), max(1, LARGE_CELLS // (problem.R * problem.C))
-    direct = quick and problem.cells.dtype == problem.out.dtype == np.float64
-    sweep_range = prepare_sweeps(problem) if direct else None
+    memory, sweep = _ConversionMemory(problem, at_once), _make_sweeper(problem) if quick else None
     provable = problem.bi and problem.R == problem.C and problem.amount == 0.0 and not problem.drop
     provable = provable and not (quick or problem.plain or problem.is_warm)
 
@@ -220,14 +219,58 @@ def _make_large_worker(problem, num_threads):
         """Scale the matrices from `start` to before `stop`, in chunks."""
         for first in range(start, stop, at_once):
             end = min(first + at_once, stop)
-            if sweep_range is None:
+            if sweep is None:
                 scale_part(first, end, quick)
                 continue
             pool.checkpoint()
-            for hard in sweep_range(first, end).tolist():
+            own = memory.take()
+            left = sweep(first, end, own)
+            memory.give_back(own)
+            for hard in left.tolist():
                 scale_part(hard, hard + 1, False)
 
     return work
+
+
+class _ConversionMemory:
+    """Memory to convert some matrices of a problem to float64 and back, which threads take in turn."""
+
+    def __init__(self, problem, at_once):
+        self._idle = []
+        self._shapes = [
+            (0 if a.dtype == np.float64 else min(at_once, len(a)), a.shape[1]) for a in (problem.cells, problem.out)
+        ]
+
+    def take(self):
+        """Return two arrays, for cells and for results; without lines if these are float64 already."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return [np.empty(shape) for shape in self._shapes]
+
+    def give_back(self, arrays):
+        """Keep such arrays for the next thread."""
+        self._idle.append(arrays)
+
+
+def _make_sweeper(problem):
+    """Return ``sweep(first, end, memory)``, which scales matrices by sweeps and returns the indices of the others."""
+    direct = problem.cells.dtype == problem.out.dtype == np.float64
+    sweep_whole = prepare_sweeps(problem) if direct else None
+
+    def sweep(first, end, memory):
+        """Scale the matrices from `first` to before `end`, converted in this memory."""
+        if sweep_whole is not None:
+            return sweep_whole(first, end)
+        given = problem.part(first, end)
+        part = _convert_to_float64(given, memory)
+        hard = prepare_sweeps(part)(0, part.n)
+        if part.out is not given.out:
+            with np.errstate(all="ignore"):  # matrices that were not scaled have no values yet
+                given.out[:] = part.out
+        return first + hard
+
+    return sweep
 
 
 def _scale_unclassified(given, num_threads):
@@ -252,30 +295,8 @@ def _make_tile_worker(problem):
     at_once = LANES * max(1, (SWEPT_CELLS if sweeping else CONVERTED_CELLS) // max(1, R * C * LANES))
     whole = split_problem(_swap_axes(problem) if flip else problem)
     judged = newton and not problem.bi  # otherwise no matrix is marked UNDETERMINED
-    sweep_whole = prepare_sweeps(problem) if sweeping and direct else None
-    worded = is_word_sized(problem)
-
-    idle = []  # memory for conversions that no thread uses
-
-    def allocate_memory():
-        """Return memory to convert some matrices to float64 and back; None where nothing is converted."""
-        try:
-            return None if direct else idle.pop()
-        except IndexError:
-            cells, out = problem.cells, problem.out
-            return [np.empty((min(at_once, len(a)) if a.dtype != np.float64 else 0, R * C)) for a in (cells, out)]
-
-    def sweep(first, end, memory):
-        """Scale the matrices from `first` to before `end` by sweeps; return the indices of those that need Newton's."""
-        if sweep_whole is not None:
-            return sweep_whole(first, end)
-        given = problem.part(first, end)
-        part = _convert_to_float64(given, memory)
-        hard = prepare_sweeps(part)(0, part.n)
-        if part.out is not given.out:
-            with np.errstate(all="ignore"):  # matrices that were not scaled have no values yet
-                given.out[:] = part.out
-        return first + hard
+    worded, idle = is_word_sized(problem), _ConversionMemory(problem, at_once)
+    sweep = _make_sweeper(problem) if sweeping else None
 
     def scale_prepared(part, tile, memory=None, classified=None):
         """Scale a problem by the kernel, converted and without unsupported cells."""
@@ -288,10 +309,10 @@ def _make_tile_worker(problem):
 
     def work(_, start, stop):
         """Scale the matrices from `start` to before `stop` in one tile, in chunks of float64."""
-        tile, memory = None, allocate_memory()
+        tile, memory = None, idle.take()
         for first in range(start, stop, at_once):
             end = min(first + at_once, stop)
-            hard = sweep(first, end, memory) if sweeping else ()
+            hard = sweep(first, end, memory) if sweep else ()
             if sweeping and not len(hard):
                 continue
             if tile is None:
@@ -311,7 +332,7 @@ def _make_tile_worker(problem):
                 scale_prepared(problem.part(first, end), tile, memory, classified)
         if tile is not None:
             release_tile(tile, newton=newton)
-        idle.append(memory)
+        idle.give_back(memory)
 
     return work
 
