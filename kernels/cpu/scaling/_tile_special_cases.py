@@ -159,9 +159,10 @@ def _check_lines(t, w, drop):
 
 @jit(inner=True, borrows=True)
 def _check_totals(t, w):
-    """Equalise the totals of the targets, clear dropped rows and columns.
+    """Equalise the totals of unusual targets, clear dropped rows and columns.
 
-    Return ZERO_LINE where a positive target has no cell.
+    Return ZERO_LINE where a positive target has no cell. Those of other targets are equal since `load_targets`, but for
+    rounding; to scale them once more would make the results depend on the other lanes.
     """
     S, R, C = t.S, t.R, t.C
     U = 0.0
@@ -178,7 +179,7 @@ def _check_totals(t, w):
         return status
     given = V if t.flip else U
     S[line.MASS, w] = given if given > 0.0 else 1.0
-    if U != V:
+    if U != V and S[line.UNUSUAL_TARGETS, w] != 0.0:
         for i in range(R):
             S[t.u + i, w] *= given / U
         for j in range(C):

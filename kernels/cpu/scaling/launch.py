@@ -12,6 +12,7 @@ from cmfast.kernels.cpu.scaling import _large
 from cmfast.kernels.cpu.scaling._large_batch import can_batch_sweeps, can_sweep_first, prepare_sweeps
 from cmfast.kernels.cpu.scaling._large_passes import lacks_support
 from cmfast.kernels.cpu.scaling._large_row_blocks import read_only
+from cmfast.kernels.cpu.scaling._proven_support import find_unproven
 from cmfast.kernels.cpu.scaling._refine import refine
 from cmfast.kernels.cpu.scaling._tile_loop import scale_by_sinkhorn, scale_rectangular, scale_square, split_problem
 from cmfast.kernels.cpu.scaling._tile_workspace import LANES, LOOPS, MAX_CACHED_CELLS, PARTS, acquire_tile, release_tile
@@ -24,7 +25,7 @@ from cmfast.kernels.cpu.scaling._zero_support import (
     prune_unsupported,
 )
 from cmfast.kernels.shared.batches import flatten_one
-from cmfast.kernels.shared.scaling import RESULTS_OF_PROBLEM, Lines, ScalingProblem, is_large, rules
+from cmfast.kernels.shared.scaling import ENOUGH_ITERATIONS, RESULTS_OF_PROBLEM, Lines, ScalingProblem, is_large, rules
 
 FLOAT64 = np.dtype(np.float64)
 MOST_ALONE_CELLS = 1 << 15  # of one matrix whose buffers are kept for the next call
@@ -32,6 +33,8 @@ CONVERTED_CELLS = 1 << 16  # cells converted to float64 at a time
 SWEPT_CELLS = 1 << 18  # the same where sweeps come first, for which Python takes longer
 LARGE_CELLS = 1 << 18  # the same of large matrices; a part costs some 40 us of Python
 SWEPT_PIECE_CELLS = 80_000  # least cells of a piece of large matrices that a compiled loop scales, for the same reason
+LEAST_SAMPLED = 2 * LANES  # matrices of a chunk from which the first ones decide whether to classify zeros before
+MOST_UNPROVEN = 1  # of the first ones that need it, up to which they do not
 TILE_PIECE_SECONDS = 1.6e-4  # least estimated time of a piece of small matrices, which costs 10 to 20 us of Python
 # SIMD vectors of cells between two checks for interrupts: some tens of ms.
 TILE_VECTORS_PER_CHECK = 1 << 25
@@ -307,6 +310,31 @@ def _make_tile_worker(problem):
             if judged:
                 refine(pruned)
 
+    def limit_iterations(given):
+        """Return a problem as the kernel takes it, which gives up soon: it may have no solution."""
+        tried = given._replace(max_iter=min(given.max_iter, ENOUGH_ITERATIONS))
+        return split_problem(_swap_axes(tried) if flip else tried)
+
+    def scale_unclassified(given, tried, tile, first, end):
+        """Scale some matrices whose zeros are not classified; return the indices of those that need this first."""
+        _run_kernel(kernel, tried, tile, first, end, size)
+        return first + find_unproven(given, first, end)
+
+    def scale_with_zeros(given, tried, tile, first, end):
+        """Scale some matrices, and classify the zeros of those that need it; of all if several of the first do."""
+        cut = first + LANES if end - first >= LEAST_SAMPLED else end
+        left = scale_unclassified(given, tried, tile, first, cut)
+        if cut < end:
+            sound = len(left) <= MOST_UNPROVEN
+            more = scale_unclassified(given, tried, tile, cut, end) if sound else np.arange(cut, end)
+            left = np.concatenate((left, more))
+        if len(left):
+            few = given.take_matrices(left)
+            scale_prepared(few, tile)
+            given.write_results(left, few)
+
+    whole_limited = limit_iterations(problem)
+
     def work(_, start, stop):
         """Scale the matrices from `start` to before `stop` in one tile, in chunks of float64."""
         tile, memory = None, idle.take()
@@ -328,8 +356,16 @@ def _make_tile_worker(problem):
                 _run_kernel(kernel, whole, tile, first, end, size)
                 if judged and problem.status[first:end].any():
                     refine(problem.part(first, end))
-            else:
+            elif worded or not _has_zero(problem, first, end):
                 scale_prepared(problem.part(first, end), tile, memory, classified)
+            elif direct:
+                scale_with_zeros(problem, whole_limited, tile, first, end)
+            else:
+                part = problem.part(first, end)
+                converted = _convert_to_float64(part, memory)
+                scale_with_zeros(converted, limit_iterations(converted), tile, 0, part.n)
+                if converted.out is not part.out:
+                    part.out[:] = converted.out
         if tile is not None:
             release_tile(tile, newton=newton)
         idle.give_back(memory)
