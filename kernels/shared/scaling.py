@@ -221,15 +221,14 @@ class ScalingProblem(NamedTuple):
         return self._replace(n=last - first, cells=self.cells[part] if self.m_step else self.cells, **changed)
 
     def take_matrices(self, places: np.ndarray) -> "ScalingProblem":
-        """Return a problem of some matrices, with new arrays for results; targets are an array or one line for all."""
+        """Return a problem of some matrices on the CPU, with new arrays for results."""
         cells, n = self.cells, len(places)
         if self.m_step:
-            cells = cells[places]
-            cells.flags.writeable = False  # kernels are compiled for read-only cells
+            cells = _take_read_only(cells, places)
         changed: dict[str, Any] = {
             name: np.empty((n if len(a) else 0, *a.shape[1:]), a.dtype) for name, a in self.results.items()
         }
-        changed |= {name: _slice_lines(getattr(self, name), places) for name in LINES_OF_PROBLEM}
+        changed |= {name: _take_lines(getattr(self, name), places) for name in LINES_OF_PROBLEM}
         return self._replace(n=n, cells=cells, **changed)
 
     def write_results(self, places: np.ndarray, part: "ScalingProblem") -> None:
@@ -248,13 +247,21 @@ LINES_OF_PROBLEM = ("row_sums", "col_sums", "start_row", "start_col")
 RESULTS_OF_PROBLEM = ("out", "out_row", "out_col", "residual", "n_iter", "status", "smoothing", "line_error")
 
 
-def _slice_lines(lines: Lines, part: slice | np.ndarray) -> Lines:
-    """Return the lines of a part of the batch, given as a slice or as places."""
-    if not lines.step:
-        return lines
-    values = lines.values[part]
-    values.flags.writeable = False  # kernels are compiled for read-only lines
-    return Lines(values, lines.step)
+def _slice_lines(lines: Lines, part: slice) -> Lines:
+    """Return the lines of a part of the batch."""
+    return Lines(lines.values[part], lines.step) if lines.step else lines
+
+
+def _take_lines(lines: Lines, places: np.ndarray) -> Lines:
+    """Return the lines of some matrices, on the CPU."""
+    return Lines(_take_read_only(lines.values, places), lines.step) if lines.step else lines
+
+
+def _take_read_only(a: np.ndarray, places: np.ndarray) -> np.ndarray:
+    """Return a read-only copy of some lines of an array: kernels are compiled for such."""
+    a = a[places]
+    a.flags.writeable = False
+    return a
 
 
 @lru_cache(128)

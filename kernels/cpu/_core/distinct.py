@@ -179,7 +179,7 @@ def find_extent(flats: list[Any], num_threads: int | None = None) -> tuple[int, 
 
 
 def _iterate_blocks(flats, first=BLOCK_INTEGERS):
-    """Yield the arrays in blocks, of which the `first` may be smaller, and each twice as large as the one before."""
+    """Yield the arrays in blocks, the first one of `first` integers, each next one twice as large up to a limit."""
     for flat in flats:
         start, size = 0, first
         while start < flat.size:

@@ -333,7 +333,7 @@ def _make_tile_worker(problem):
             scale_prepared(few, tile)
             given.write_results(left, few)
 
-    whole_limited = limit_iterations(problem)
+    whole_limited = limit_iterations(problem) if direct and not worded else None
 
     def work(_, start, stop):
         """Scale the matrices from `start` to before `stop` in one tile, in chunks of float64."""

@@ -603,7 +603,7 @@ def _find_alike(code, value, *, whole):
 def _divide_workspace(C, tiles, ordered, needs, *, summed):
     """Return how many rows and how many tiles to transpose at a time, and the ends of the parts of the workspace.
 
-    If results follow from the class sums, as `summed` says, nothing is transposed.
+    No cells are transposed where results follow from the class sums, as `summed` says.
     """
     working, registers, tables, scalars = needs
     height, together = min(C, MOST_CELL_LINES // max(1, C)), min(tiles, MOST_CELL_LINES // max(1, C * C))
