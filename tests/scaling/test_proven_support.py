@@ -50,7 +50,7 @@ def make_targets(kind, rng, M):
     if kind == "zeros":
         rows, cols = np.arange(R) % 3 * 1.0, np.ones(C)
         return rows, cols * rows.sum() / C
-    rows = rng.random((N, R)) + 0.5
+    rows = rng.random((len(M), R)) + 0.5
     return rows, np.tile(rows.sum(1, keepdims=True) / C, (1, C))
 
 
@@ -95,6 +95,38 @@ def test_bits_do_not_depend_on_neighbours(targets, shape):
             assert_same_bits(
                 np.asarray(getattr(alone, name)), np.asarray(getattr(whole, name)[b]), what=f"{name} of {b}"
             )
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("targets", ["own", "ties", "zeros", "any", "unequal"])
+@pytest.mark.parametrize("C", [65, 90, 200])
+def test_a_batch_of_large_matrices_has_the_bits_of_each(C, targets):
+    rng = np.random.default_rng(C)
+    half = C // 2
+    M = rng.poisson(3.0, (24, C, C)) + 20.0 * np.eye(C)
+    M[3] = rng.random((C, C)) ** 20
+    M[5] = np.triu(M[5])
+    M[7, :half, half:] = 0.0  # one block flows into the other
+    M[8, :half, half:] = M[8, half:, :half] = 0.0
+    M[9, 4] = 0.0
+    M[11, 2, 3] = np.nan
+    M[12] += 0.5
+    M[13, :half, half:] = 1e-9 * (rng.random((half, C - half)) < 0.1)
+    M[14] = 10.0 ** rng.uniform(-12, 0, (C, C))
+    M[15] = np.eye(C) + 1e-3 * np.roll(np.eye(C), 1, 0)
+    lines = make_targets("own" if targets == "unequal" else targets, rng, M)
+    if targets == "unequal":  # totals that differ by rounding, and some by more
+        factors = np.where(np.arange(len(M)) % 4 == 0, 1.0 + 1e-3, 1.0 + 1e-12)
+        lines = lines[0] / 7.0, lines[1] * factors[:, None] / 7.0
+    whole = cmfast.ipf(M, *lines, on_failure="ignore")
+    turned = cmfast.ipf(M[::-1], *(x[::-1] if x.ndim == 2 else x for x in lines), on_failure="ignore", num_threads=1)
+    assert len(set(whole.status.tolist())) > 2
+    for b in range(len(M)):
+        alone = cmfast.ipf(M[b], *(x[b] if x.ndim == 2 else x for x in lines), on_failure="ignore")
+        for name in ALL_FIELDS:
+            one = np.asarray(getattr(alone, name))
+            assert_same_bits(np.asarray(getattr(whole, name)[b]), one, what=f"{name} of {b}")
+            assert_same_bits(np.asarray(getattr(turned, name)[-1 - b]), one, what=f"{name} of {b}, turned")
 
 
 def swept(M, rows, cols, sweeps):

@@ -14,6 +14,7 @@ from cmfast.kernels.cpu.scaling._large_passes import (
     compute_residual,
     extend_paths,
     find_smallest_cell,
+    is_certain,
     join_paths,
     measure_cell_range,
     measure_sums,
@@ -27,6 +28,7 @@ from cmfast.kernels.cpu.scaling._large_row_blocks import (
     read_only,
 )
 from cmfast.kernels.cpu.scaling._large_sinkhorn import CONVERGED, START, Goal, run_momentum_sweeps, sweep
+from cmfast.kernels.cpu.scaling._proven_support import is_connected, is_supported
 from cmfast.kernels.shared.scaling import (
     ENOUGH_ITERATIONS,
     IMPATIENT_MOMENTUM_SWEEPS,
@@ -37,6 +39,7 @@ from cmfast.kernels.shared.scaling import (
     RESULTS_OF_PROBLEM,
     SWEEP_ROUNDING,
     SWEPT_COLUMNS,
+    TOTALS_RTOL,
     WIDE,
     line_bound,
 )
@@ -47,10 +50,10 @@ LEAST_UNINTERRUPTED_SWEEPS, MAX_UNINTERRUPTED_SWEEPS = 64, 256  # sweeps of a ma
 
 
 def can_batch_sweeps(p):
-    """Test whether a problem has many square matrices with unit targets for which the compiled loop pays."""
+    """Test whether a problem has many square matrices for which the compiled loop pays."""
     cells = p.R * p.C
     many = p.n > 1 and p.n * cells >= LEAST_BATCH_CELLS and cells * LEAST_UNINTERRUPTED_SWEEPS <= PASS_CELLS_PER_CHECK
-    return many and p.bi and p.R == p.C and p.amount >= 0.0 and not p.plain and not p.is_warm
+    return many and p.R == p.C and p.amount >= 0.0 and not p.plain and not p.is_warm
 
 
 def can_sweep_first(p):
@@ -63,8 +66,9 @@ def prepare_sweeps(p):
     """Return a function that scales a range of matrices of a problem, and returns the indices of those it did not."""
     ones, patience = np.ones(p.C), PATIENT_MOMENTUM_SWEEPS if p.is_large else IMPATIENT_MOMENTUM_SWEEPS
     rows = MatrixRows(np.empty((p.R, p.C)), ones, ones, 1)
+    targets = _prepare_unit_targets(p.C) if p.bi else _prepare_targets(p)
     target, still, bound = p.goals
-    goal = rows.total, target, still, p.max_iter, float(patience)
+    goal = target, still, p.max_iter, float(patience)
     at_most = min(MAX_UNINTERRUPTED_SWEEPS, PASS_CELLS_PER_CHECK // (p.R * p.C))
     least = 0.0 if p.is_large else LEAST_OFF_DIAGONAL / p.C
     limits = p.m_step, p.amount, bound, line_bound(bound), p.last_width, at_most, least, rows.blocks, rows.sums.rows
@@ -77,9 +81,33 @@ def prepare_sweeps(p):
         smoothed, hard = np.empty((p.R if p.amount > 0.0 else 0, p.C)), np.empty(end - first, np.int64)
         padded = allocate_padded_rows(p.R if rows.blocks == 1 else 0, p.C)
         copies = smoothed, read_only(smoothed), padded, read_only(padded)
-        return hard[: _scale_range(p.cells, ones, copies, goal, limits, results, hard, first)]
+        return hard[: _scale_range(p.cells, targets, copies, goal, limits, results, hard, first)]
 
     return scale_range
+
+
+def _prepare_unit_targets(C):
+    """Return targets as `_prepare_targets` does, all of them one."""
+    ones = np.ones((1, C))
+    return ones, ones, np.full(1, float(C)), np.zeros(0, np.bool_)
+
+
+def _prepare_targets(p):
+    """Return row targets, column targets with the same totals, totals, and where all are positive and these agree.
+
+    One line for all matrices if they share their targets. As `_preprocessing.check_targets`.
+    """
+    u, v = p.row_sums.values, p.col_sums.values
+    n = p.n if p.row_sums.step or p.col_sums.step else 1
+    u, v = (np.array(np.broadcast_to(values, (n, p.C))) for values in (u, v))
+    with np.errstate(all="ignore"):
+        U, V = u.sum(axis=1), v.sum(axis=1)
+        good = ((u > 0.0) & (u < np.inf)).all(axis=1) & ((v > 0.0) & (v < np.inf)).all(axis=1)
+        larger = np.maximum(U, V)
+        good &= (larger < np.inf) & (abs(U - V) <= TOTALS_RTOL * larger)
+        unequal = good & (U != V)
+        v[unequal] *= (U / V)[unequal, None]
+    return u, v, U, good
 
 
 @jit()
@@ -105,31 +133,36 @@ def _is_slow(matrix, x, sums, least):
 
 
 @jit()
-def _scale_range(cells, ones, copies, goal, limits, results, hard, first):
+def _scale_range(cells, targets, copies, goal, limits, results, hard, first):
     """Scale as many matrices as `hard` is long by momentum sweeps, from `first` on.
 
     Write the indices of those that need another method to `hard`; return their number. All tuples are plain, since
-    Numba's type check of named tuples takes as long as scaling a matrix.
+    Numba's type check of named tuples takes as long as scaling a matrix. The last array of `targets` says which lines
+    can be used; it is empty where all targets are one.
     """
     smoothed, frozen, padded, swept = copies
     m_step, amount, bound, at_most, last_width, most, least, blocks, rows = limits
     out, out_row, out_col, residual, n_iter, status, smoothing, line_error = results
-    C, missed, worsts = ones.shape[0], np.empty(blocks), np.empty(blocks)
+    row_sums, col_sums, totals, usable = targets
+    C, missed, worsts = row_sums.shape[1], np.empty(blocks), np.empty(blocks)
     length = padded.shape[1] if padded.shape[0] > 0 else C
     sums = Sums(np.empty((blocks, C)), missed, rows, worsts)
     swept_sums = Sums(np.empty((blocks, length)), missed, rows, worsts)
     none, scaled = np.zeros(C, np.int64), np.empty((0, C))
     x, y, step = np.empty(C), np.zeros(length), np.empty(C)
-    goals = Goal(*goal), last_width, most
-    count = 0
+    target, still, max_iter, patience = goal
+    connected, count = (np.empty(C, np.bool_), np.empty(C, np.bool_)), 0
     for b in range(first, first + len(hard)):
         hard[count] = b
         count += 1  # taken back once the matrix is scaled
-        M = cells[b * m_step].reshape(C, C)
+        M, line = cells[b * m_step].reshape(C, C), b if len(totals) > 1 else 0
+        u, v, total = row_sums[line], col_sums[line], totals[line]
+        if len(usable) > 0 and not usable[line]:
+            continue
         if least > 0.0:
             for i in range(C):
                 x[i] = 0.0
-            if _is_slow(ScaledMatrix(M, ones, ones), x, sums, least):
+            if _is_slow(ScaledMatrix(M, u, v), x, sums, least):
                 continue
         low, high, zero, bad = measure_cell_range(M)
         if amount > 0.0:
@@ -140,13 +173,14 @@ def _scale_range(cells, ones, copies, goal, limits, results, hard, first):
             M = frozen
         if bad or low < 1.0 / WIDE or high > min(WIDE, MOST_SCALE_RATIO * low):
             continue
-        matrix = ScaledMatrix(M, ones, ones)
+        matrix = ScaledMatrix(M, u, v)
         for i in range(padded.shape[0]):
             for j in range(C):
                 padded[i, j] = M[i, j]
         for j in range(C):
             x[j], y[j], step[j] = 0.0, 1.0, 0.0
-        swept_matrix = ScaledMatrix(swept if padded.shape[0] > 0 else M, ones, ones)
+        swept_matrix = ScaledMatrix(swept if padded.shape[0] > 0 else M, u, v)
+        goals = Goal(total, target, still, max_iter, patience), last_width, most
         passes = _run_sweeps(matrix, swept_matrix, x, y, step, (sums, swept_sums), goals)
         if passes == 0 or not normalize_factors(x, y[:C], none, none, out_row[b], out_col[b]):
             continue
@@ -154,8 +188,10 @@ def _scale_range(cells, ones, copies, goal, limits, results, hard, first):
             scaled = out[b].reshape(C, C)
         measure_sums(matrix, x, y, sums, scaled, 0, sums.missed.shape[0])
         found, worst = compute_residual(matrix, sums)
-        found /= C
+        found /= total
         if not (found <= bound and worst <= at_most):
+            continue
+        if len(usable) > 0 and not _is_proven(matrix, x, y, total, found, connected):
             continue
         residual[b], n_iter[b], smoothing[b], line_error[b], status[b] = found, passes, amount, worst, OK
         count -= 1
@@ -175,7 +211,7 @@ def _run_sweeps(matrix, swept, x, y, step, sums, goals):
         return 0
     least = bound_hidden_residual(find_smallest_cell(M, x, y), min(M.shape), last_width, goal.total)
     if pace.residual > least:
-        least = max(least, _bound_by_paths(matrix, x, y, whole, last_width, pace.residual))
+        least = max(least, _bound_by_paths(matrix, x, y, whole, (last_width, goal.total), pace.residual))
     if least < SWEEP_ROUNDING:
         return 0
     if pace.residual > least:
@@ -185,12 +221,21 @@ def _run_sweeps(matrix, swept, x, y, step, sums, goals):
 
 
 @jit(inner=True)
-def _bound_by_paths(matrix, x, y, sums, last_width, residual):
+def _is_proven(matrix, x, y, total, residual, memory):
+    """Test whether no cell depends on the rounding of targets, and whether each positive one has support."""
+    (low, zero), (rows, cols) = find_smallest_cell(matrix.cells, x, y), memory
+    if not is_certain(matrix, x, y, total):
+        return False
+    return not zero or (is_supported(low, residual, total) and is_connected(matrix.cells.reshape(-1), rows, cols))
+
+
+@jit(inner=True)
+def _bound_by_paths(matrix, x, y, sums, goals, residual):
     """Return a residual from which on small cells are accurate, from the widest paths between rows and columns."""
-    widths, bound = start_paths(*matrix.cells.shape), 0.0
+    (last_width, total), widths, bound = goals, start_paths(*matrix.cells.shape), 0.0
     for k in range(1, MOST_PATH_PASSES + 1):
         extend_paths(matrix, x, y, widths, sums, 0, sums.missed.shape[0])
-        found = bound_by_paths(join_paths(widths, sums), k, last_width, matrix.cells.shape[0])
+        found = bound_by_paths(join_paths(widths, sums), k, last_width, total)
         if found >= residual or 0.0 < found <= bound:
             return max(found, bound)
         bound = found

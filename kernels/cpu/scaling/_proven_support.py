@@ -14,7 +14,7 @@ from cmfast.kernels.status import OK
 
 
 @jit(inner=True, borrows=True)
-def _is_connected(M, rows, cols):
+def is_connected(M, rows, cols):
     """Test whether the positive cells of a matrix connect all its rows and columns; mark those that they reach."""
     R, C = rows.shape[0], cols.shape[0]
     reached, before = 1, 0
@@ -38,6 +38,12 @@ def _is_connected(M, rows, cols):
     for j in range(C):
         reached += cols[j]
     return reached == R + C
+
+
+@jit(inner=True, inline=True)
+def is_supported(least, residual, total):
+    """Test whether the smallest positive scaled cell is larger than any cell without support of a connected matrix."""
+    return least > (2.0 * residual + 4.0 * FLOW_SLACK) * total
 
 
 @jit(inner=True, borrows=True)
@@ -76,8 +82,8 @@ def _find_unproven(cells, row_sums, factors, numbers, unproven):
         for i in range(R):
             whole += row_sums[b * min(row_sums.shape[0] - 1, 1), i]
         unproven[b] = True
-        if status[b] == OK and _find_smallest(M, x[b], y[b], low) > (2.0 * residual[b] + 4.0 * FLOW_SLACK) * whole:
-            unproven[b] = not _is_connected(M, rows, cols)
+        if status[b] == OK and is_supported(_find_smallest(M, x[b], y[b], low), residual[b], whole):
+            unproven[b] = not is_connected(M, rows, cols)
 
 
 def find_unproven(p, first, end):
