@@ -96,18 +96,20 @@ def _pack_cells(X, origin, inverse, bits, out, start, stop):
         out[i] = key
 
 
-def sinkhorn(M, tol, max_iter=1_000_000):
-    """Sweep every matrix until its own residual is at most `tol`."""
+def sinkhorn(M, tol, max_iter=1_000_000, targets=None):
+    """Sweep every matrix until its own residual is at most `tol`; `targets` are row and column sums, else ones."""
     out = np.empty_like(M)
-    run_pieces(_sinkhorn, len(M), M, out, tol, max_iter)
+    u, v = (np.ones(M.shape[-1]),) * 2 if targets is None else targets
+    run_pieces(_sinkhorn, len(M), M, u, v, out, tol, max_iter)
     return out
 
 
 @loop
-def _sinkhorn(M, out, tol, max_iter, start, stop):
+def _sinkhorn(M, u, v, out, tol, max_iter, start, stop):
     C = M.shape[-1]
     transposed = np.empty((C, C))  # so that both steps add whole lines, which compilers vectorise
     x, y, rows, columns = np.empty(C), np.empty(C), np.empty(C), np.empty(C)
+    total = u.sum()
     for b in range(start, stop):
         m = M[b]
         rows[:] = 0
@@ -120,18 +122,18 @@ def _sinkhorn(M, out, tol, max_iter, start, stop):
         for _ in range(max_iter):
             columns[:] = 0
             for i in range(C):
-                x[i] = 1 / rows[i]
+                x[i] = u[i] / rows[i]
                 for j in range(C):
                     columns[j] += m[i, j] * x[i]
             rows[:] = 0
             for j in range(C):
-                y[j] = 1 / columns[j]
+                y[j] = v[j] / columns[j]
                 for i in range(C):
                     rows[i] += transposed[j, i] * y[j]
             gap = 0.0
             for i in range(C):
-                gap += abs(x[i] * rows[i] - 1)
-            if gap <= tol * C:
+                gap += abs(x[i] * rows[i] - u[i])
+            if gap <= tol * total:
                 break
         for i in range(C):
             for j in range(C):

@@ -31,6 +31,8 @@ CALLS = {  # and whose share of the matrices
 NEEDS = {"JAX": "jax", "ott-jax": "ott"}
 SIZES = {3: 300_000, 5: 200_000, 16: 40_000, 32: 5_000, 100: 200, 1000: 2}  # and how many matrices
 
+GIVEN_SIZES = {10: 100_000, 40: 4000, 100: 500}  # the same, scaled to given sums
+
 MOST = 1_000_000  # sweeps after which a rival gives up
 LIMIT = 20_000  # and where nobody would wait for more
 
@@ -49,6 +51,8 @@ def jobs(*, small: bool = False) -> Iterator[Job]:
             yield _job("bi", B, 10, accuracy, eps, most=50 if small else MOST if eps == 1e-3 else LIMIT, small=small)
     for C, many in SIZES.items():
         yield _job("bi", min(many, 3) if small else many, C, 0.6, 1e-3, most=50 if small else LIMIT, small=small)
+    for C, many in GIVEN_SIZES.items():
+        yield _given_job(min(many, 3) if small else many, C, small=small)
 
 
 def full_jobs(*, small: bool = False) -> Iterator[Job]:
@@ -113,6 +117,44 @@ def _job(kind: str, B: int, C: int, accuracy: float, eps: float, *, most: int, s
                 NEEDS.get(name, ""),
             )
             for name, (call, _) in _calls(kind, C, most)
+        ],
+    )
+
+
+def _given_job(B: int, C: int, *, small: bool) -> Job:
+    """Return the job of scaling counts with zeros to other sums of rows and columns, as raking does."""
+    M = _data.confusion_matrices(B, C, 0.6, 0.0) + np.eye(C)
+    targets = np.linspace(1, 2, C), np.linspace(2, 1, C)
+    most, out = 50 if small else LIMIT, np.empty_like(M)
+    M = M[cmfast.ipf(M, *targets, on_failure="ignore").status == cmfast.Status.CONVERGED]
+
+    def check_ours(result):
+        assert (result.status == cmfast.Status.CONVERGED).all()
+        return f"residual {result.residual.max():.0e}, {result.n_iter.mean():.1f} passes"
+
+    def check_rival(P):
+        want = cmfast.ipf(M, *targets, tol=TOL).matrix
+        if not small:
+            np.testing.assert_allclose(P, want, rtol=0, atol=1e-5)
+        return "same matrix"
+
+    return Job(
+        f"given {C}",
+        f"{len(M):,} matrices {C}x{C} with zeros, sums given",
+        len(M),
+        "matrices",
+        lambda threads: cmfast.ipf(M, *targets, tol=TOL, num_threads=threads),
+        check_ours,
+        lambda: np.copyto(out[: len(M)], M),
+        "copy",
+        [
+            Rival(
+                "Numba loop",
+                lambda: _numba_loops.sinkhorn(M, TOL, most, targets),
+                len(M),
+                check_rival,
+                lambda: _numba_loops.sinkhorn(M[:1], TOL, most, targets),
+            )
         ],
     )
 
