@@ -278,9 +278,9 @@ def _make_sweeper(problem):
 
 def _scale_unclassified(given, num_threads):
     """Scale one matrix with zeros by sweeps if these prove that its zeros need no classification; return whether."""
-    if not _has_zero(given, 0, 1):
-        return False
     part = _convert_to_float64(given)
+    if not _has_zero(part, 0, 1):
+        return False
     proven = _large.scale_unclassified(part, num_threads)
     if proven and part.out is not given.out:
         given.out[:] = part.out
@@ -356,14 +356,17 @@ def _make_tile_worker(problem):
                 _run_kernel(kernel, whole, tile, first, end, size)
                 if judged and problem.status[first:end].any():
                     refine(problem.part(first, end))
-            elif worded or not _has_zero(problem, first, end):
+            elif worded:
                 scale_prepared(problem.part(first, end), tile, memory, classified)
             elif direct:
                 scale_with_zeros(problem, whole_limited, tile, first, end)
             else:
                 part = problem.part(first, end)
                 converted = _convert_to_float64(part, memory)
-                scale_with_zeros(converted, limit_iterations(converted), tile, 0, part.n)
+                if _has_zero(converted, 0, part.n):
+                    scale_with_zeros(converted, limit_iterations(converted), tile, 0, part.n)
+                else:
+                    scale_prepared(converted, tile)
                 if converted.out is not part.out:
                     part.out[:] = converted.out
         if tile is not None:
