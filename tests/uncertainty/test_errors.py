@@ -5,6 +5,7 @@ import pytest
 from checks import assert_same_bits
 
 from cmfast import metrics, uncertainty
+from cmfast.kernels.cpu._core import pool
 
 SURFACE = np.array([[420, 15, 15], [10, 280, 10], [30, 20, 200]])
 # By hand-written slopes in 60 digits: all cells one draw, then every row one.
@@ -103,12 +104,16 @@ def _exact_errors(m):
         "mcc": (right - v[:, None] - u.T) / np.sqrt(spread)
         + both * (u / (1 - (u * u).sum()) + v / (1 - (v * v).sum())),
     }
+    away = abs(np.arange(C) - np.arange(C)[:, None]).astype(np.longdouble)
+    for name, w in (("kappa_linear", away), ("kappa_quadratic", away * away)):
+        seen, expected = (w * m).sum() / n, (w * u * v).sum()
+        slopes[name] = seen / expected**2 * ((w @ v)[:, None] + w @ u[:, 0]) - w / expected
     for name, g in slopes.items():
         mean = (g * m).sum() / n
         yield name, np.sqrt(((g - mean) ** 2 * m).sum()) / n
 
 
-@pytest.mark.parametrize("C", [11, 12, 13, 64, 65, 131])
+@pytest.mark.parametrize("C", [11, 12, 13, 64, 65, 72, 131])
 def test_errors_of_many_classes_are_exact_also_where_squares_cancel(C, rng):
     """At chance level, or without a hit, derivatives in rows and columns cancel in every cell but the diagonal.
 
@@ -128,6 +133,34 @@ def test_errors_of_many_classes_are_exact_also_where_squares_cancel(C, rng):
         alone = uncertainty.standard_error(m, "scalars", on_failure="ignore")
         for name, error in alone.items():
             np.testing.assert_array_equal(error, found[name][k], err_msg=f"{name} {k}")
+
+
+@pytest.mark.parametrize("C", [66, 300])
+def test_threads_and_neighbours_change_no_bit_of_large_matrices(C, rng, monkeypatch):
+    M = rng.poisson(0.5, (11, C, C)).astype(np.float32)
+    M[4, 2, 3], M[7] = 0.5, 0.0  # no count; no sample
+    alone = [uncertainty.standard_error(m, "scalars", num_threads=1, on_failure="ignore") for m in M]
+    monkeypatch.setattr(pool, "INLINE_SECONDS", 0.0)
+    found = uncertainty.standard_error(M, "scalars", num_threads=3, on_failure="ignore")
+    large = uncertainty.standard_error(M[0], "scalars", num_threads=3, on_failure="ignore")
+    for name, errors in found.items():
+        assert_same_bits(errors, np.array([one[name] for one in alone]))
+        assert_same_bits(errors[0], large[name])
+        assert np.isnan(errors[4])
+        assert not name.startswith(("f1", "kappa")) or np.isfinite(errors[[0, 10]]).all()
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (2, 2), (9, 3, 3), (3, 12, 12), (2, 70, 70)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_fractions_are_found_in_every_cell(shape, dtype):
+    """One fractional cell makes its matrix INVALID, and no other."""
+    for cell in np.ndindex(shape[-2:]):
+        M = np.ones(shape, dtype)
+        M[(*[0] * (len(shape) - 2), *cell)] = 1.5
+        found = uncertainty.standard_error(M, "accuracy", on_failure="ignore")
+        want = np.zeros(shape[:-2], bool)
+        want.reshape(-1)[:1] = True
+        np.testing.assert_array_equal(np.isnan(found), want)
 
 
 @pytest.mark.parametrize("C", [64, 65, 100])

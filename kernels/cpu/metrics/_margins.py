@@ -15,6 +15,7 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import (
     WIDTH,
     collect_signs,
+    floor,
     load,
     load_block,
     load_row,
@@ -295,10 +296,33 @@ def sum_traces(M, C, sums, start, stop):
         for w in range(count):
             n, right, status = _sum_trace(M, first + w, C)
             inexact = inexact or (status == OK and n > MOST_EXACT_TOTAL)
-            sums[at + TOTAL_LINE, w], sums[at + SIZE_LINE, w], sums[at + STATUS_LINE, w] = n, n, status
-            sums[at + FIRST, w], sums[at + FIRST + 1, w], sums[at + FIRST + 2, w] = right, n, n
+            _store_trace(sums, at, w, n, right, status)
         repeat_last_lane(sums, at, 1, count)
     return inexact
+
+
+@jit(borrows=True)
+def sum_traces_of_floats(M, C, sums, start, stop):
+    """Sum counts as :func:`sum_traces` does, of float matrices; those that hold other numbers are INVALID."""
+    size, inexact = FIRST + SUMS, False
+    for first in range(start, stop, WIDTH):
+        at, count = (first - start) // WIDTH * size, min(WIDTH, stop - first)
+        for w in range(count):
+            n, whole = _sum_whole_cells(M, first + w, C * C)
+            right, status = 0.0, OK if whole and n < np.inf else INVALID
+            for k in range(C):
+                right += M[first + w, k * C + k]
+            inexact = inexact or (status == OK and n > MOST_EXACT_TOTAL)
+            _store_trace(sums, at, w, n, right, status)
+        repeat_last_lane(sums, at, 1, count)
+    return inexact
+
+
+@jit(inner=True, borrows=True)
+def _store_trace(sums, at, w, n, right, status):
+    """Write the total, the sum of the diagonal and the status of a matrix to a lane of a tile of one class."""
+    sums[at + TOTAL_LINE, w], sums[at + SIZE_LINE, w], sums[at + STATUS_LINE, w] = n, n, status
+    sums[at + FIRST, w], sums[at + FIRST + 1, w], sums[at + FIRST + 2, w] = right, n, n
 
 
 @jit(inner=True, borrows=True)
@@ -327,6 +351,23 @@ def _sum_cells(M, b, cells):
         c = min(k, cells - WIDTH)  # the last block overlaps the one before
         w, even = w + where(lane >= float(k - c), load_row(M, b, c), 0.0), collect_signs(even, M, b, c)
     return total((w + x) + (y + z)), some_sign(even) or some_sign(odd)
+
+
+@jit(inner=True, borrows=True)
+def _sum_whole_cells(M, b, cells):
+    """Return the sum of at least eight cells of matrix `b`, and whether all are whole numbers from 0 on."""
+    v, x, odd, even = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+    whole = cells // (2 * WIDTH) * (2 * WIDTH)
+    for k in range(0, whole, 2 * WIDTH):
+        y, z = load_row(M, b, k), load_row(M, b, k + WIDTH)
+        v, even = v + y, where((y == floor(y)) & (y >= 0.0), even, 1.0)
+        x, odd = x + z, where((z == floor(z)) & (z >= 0.0), odd, 1.0)
+    lane = pack(0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0)
+    for k in range(whole, cells, WIDTH):
+        c = min(k, cells - WIDTH)  # the last block overlaps the one before
+        y = load_row(M, b, c)
+        v, even = v + where(lane >= float(k - c), y, 0.0), where((y == floor(y)) & (y >= 0.0), even, 1.0)
+    return total(v + x), not some(even + odd > 0.0)
 
 
 @jit(borrows=True)

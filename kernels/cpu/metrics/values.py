@@ -274,21 +274,26 @@ def _are_traced(cells, C, num_threads):
     return many and not _row_ranges.are_shared(cells, C, num_threads)
 
 
-def are_many_traced(cells, C, num_threads):
-    """Return whether traces and totals are summed alone, of so many cells that this is worth another kernel."""
+def are_many_traced(cells, C, num_threads, *, counts):
+    """Return whether traces and totals are summed alone, of so many cells that this is worth another kernel.
+
+    `counts` says that float matrices must hold counts, whose sums are exact.
+    """
+    if cells.dtype.kind == "f":
+        return counts and cells.size >= LEAST_TRACED_CELLS and C >= _margins.LEAST_TRACED_CLASSES
     return cells.size >= LEAST_TRACED_CELLS and _are_traced(cells, C, num_threads)
 
 
 def make_trace_kernel(cells, C):
     """Return ``fill`` as of :func:`make_summing_kernel`, of tiles of one class, and a list where it adds its failures.
 
-    A plan of traced totals takes the tiles for those of `C` classes.
+    A plan of traced totals takes the tiles for those of `C` classes. Float matrices must hold counts.
     """
-    inexact = []
+    kernel, inexact = _margins.sum_traces_of_floats if cells.dtype.kind == "f" else _margins.sum_traces, []
 
     def fill(sums, _, start, stop):
         """Sum matrices `start` to `stop`; note whether a total is inexact."""
-        inexact.append(_margins.sum_traces(cells, C, sums, start, stop))
+        inexact.append(kernel(cells, C, sums, start, stop))
         return False
 
     return fill, inexact

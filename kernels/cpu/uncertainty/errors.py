@@ -15,9 +15,30 @@ import numpy as np
 from cmfast.kernels.cpu._core import batches
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.nontemporal import settle, stream_row
-from cmfast.kernels.cpu._core.vector import WIDTH, floor, fma, load, some, splat, sqrt, store, store_row, where
+from cmfast.kernels.cpu._core.vector import (
+    WIDTH,
+    floor,
+    fma,
+    load,
+    load_row,
+    some,
+    splat,
+    sqrt,
+    store,
+    store_row,
+    where,
+)
 from cmfast.kernels.cpu.metrics import _gradients, _margins, _second_pass, values
 from cmfast.kernels.cpu.metrics._margins import FIRST, STATUS_LINE, SUMS, TOTAL_LINE, transpose_cells
+from cmfast.kernels.cpu.uncertainty import _metric_lanes
+from cmfast.kernels.cpu.uncertainty._metric_lanes import (
+    LEAST_PACKED_CLASSES,
+    MOST_PACKED_LINES,
+    Lanes,
+    add_cells,
+    measure,
+    pack_tile,
+)
 from cmfast.kernels.shared.metric_formulas import Value
 from cmfast.kernels.shared.metrics import ORDERED, TRACED, Over, Plan, Step, Total, count_slope_lines, shape_results
 from cmfast.kernels.status import INVALID, OK
@@ -38,9 +59,8 @@ OF_ALL_CLASSES = {  # what the micro average over all classes is
 OF_ROWS = (Value.RECALL, Value.FALSE_NEGATIVE)
 SECONDS_PER_CELL, SECONDS_PER_CLASS = 7e-11, 1.5e-9  # per register
 _prepared: dict[int, Any] = {}  # by id; each refers to its plan, so that the id is not reused
-LEAST_EXPANDED = 12  # classes from which expanded squares are faster than squares of cells
-MOST_EXPANDED_COLUMNS = 64  # at a time: the derivatives of four metrics in them take half of a level-1 cache
-MOST_CANCELLED = 16.0  # times that the terms of a sum may exceed it: four bits
+LEAST_EXPANDED_CLASSES = 12  # expanded squares are faster than squares of cells
+MOST_CANCELLED = _metric_lanes.MOST_CANCELLED
 MOST_CELL_LINES = 2**12  # of cells transposed at a time, 64 bytes each: a quarter of a level-2 cache
 
 
@@ -130,77 +150,70 @@ def _add_mixed(G, row, size, pair, products, mixed):
 
 
 @jit(inner=True, borrows=True)
-def _sum_terms(rows, G, row, size, mixed, lines):
+def _sum_terms(G, row, size, mixed, lines):
     """Return the sum of all terms of a metric's expanded squares, and where it is not accurate: they cancel too much.
 
     `mixed` is the sum of the mixed terms, twice those in a row times those in a column.
     """
-    (_, first, last), (others, right, below) = rows, lines
-    C, count, own, squares = len(others), last - first, splat(0.0), splat(0.0)
-    for i in range(first, last):
+    (others, right, below), own, squares = lines, splat(0.0), splat(0.0)
+    C = len(others)
+    for i in range(C):
         base, more = _square_right(G, row, size, i, C, right)
         g, own = load(G, row + 2 * C + i), own + more
         squares = squares + fma(load(others, i), base * base, load(below, i) * (g * g))
-    for k in range(C - count):  # columns outside these rows
-        j = k if k < first else k + count
-        g = load(G, row + 2 * C + j)
-        squares = fma(load(below, j), g * g, squares)
     found = own + (squares + mixed)
     return found, (MOST_CANCELLED * found < squares) | (squares == np.inf)
 
 
 @jit(inner=True, borrows=True)
-def _add_nominal_rows(rows, G, size, four, lines, found):
-    """Add rows to the variances of four metrics that ignore class order, by expanded squares of their derivatives.
+def _add_nominal(cells, G, size, four, lines, found):
+    """Add all cells to the variances of four metrics that ignore class order, by expanded squares of derivatives.
 
     In row i and column j, not on the diagonal, these are a sum ``b_i + c_j``, so that the cells are multiplied by ``c``
     alone: a third of the operations. A metric whose terms cancel too much gets the sum of squares instead.
     """
-    (cells, first, last), C = rows, len(lines[0])
+    C = len(lines[0])
     a, b, c, d = four[0] * size, four[1] * size, four[2] * size, four[3] * size
     mixed_a, mixed_b, mixed_c, mixed_d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
-    width = -(-C // -(-C // MOST_EXPANDED_COLUMNS))
-    for begin in range(0, C, width):
-        end = min(begin + width, C)
-        for i in range(first, last - 1, 2):  # with one address for both rows, AVX2 has registers for the loop
-            line = (i - first) * C
-            x_a, x_b, x_c, x_d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
-            y_a, y_b, y_c, y_d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
-            for j in range(begin, end):
-                x, y, k = load(cells, line + j), load(cells, line + C + j), 2 * C + j
-                g = load(G, a + k)
-                x_a, y_a = fma(x, g, x_a), fma(y, g, y_a)
-                g = load(G, b + k)
-                x_b, y_b = fma(x, g, x_b), fma(y, g, y_b)
-                g = load(G, c + k)
-                x_c, y_c = fma(x, g, x_c), fma(y, g, y_c)
-                g = load(G, d + k)
-                x_d, y_d = fma(x, g, x_d), fma(y, g, y_d)
-            pair = C + i, C + i + 1
-            mixed_a = _add_mixed(G, a, size, pair, (x_a, y_a), mixed_a)
-            mixed_b = _add_mixed(G, b, size, pair, (x_b, y_b), mixed_b)
-            mixed_c = _add_mixed(G, c, size, pair, (x_c, y_c), mixed_c)
-            mixed_d = _add_mixed(G, d, size, pair, (x_d, y_d), mixed_d)
-        for i in range(last - ((last - first) & 1), last):
-            line, x_a, x_b, x_c, x_d = (i - first) * C, splat(0.0), splat(0.0), splat(0.0), splat(0.0)
-            for j in range(begin, end):
-                x, k = load(cells, line + j), 2 * C + j
-                x_a, x_b = fma(x, load(G, a + k), x_a), fma(x, load(G, b + k), x_b)
-                x_c, x_d = fma(x, load(G, c + k), x_c), fma(x, load(G, d + k), x_d)
-            k, top = C + i, size - 1
-            mixed_a = fma(load(G, a + k) + load(G, a + top), 2.0 * x_a, mixed_a)
-            mixed_b = fma(load(G, b + k) + load(G, b + top), 2.0 * x_b, mixed_b)
-            mixed_c = fma(load(G, c + k) + load(G, c + top), 2.0 * x_c, mixed_c)
-            mixed_d = fma(load(G, d + k) + load(G, d + top), 2.0 * x_d, mixed_d)
-    sum_a, bad_a = _sum_terms(rows, G, a, size, mixed_a, lines)
-    sum_b, bad_b = _sum_terms(rows, G, b, size, mixed_b, lines)
-    sum_c, bad_c = _sum_terms(rows, G, c, size, mixed_c, lines)
-    sum_d, bad_d = _sum_terms(rows, G, d, size, mixed_d, lines)
+    for i in range(0, C - 1, 2):  # with one address for both rows, AVX2 has registers for the loop
+        line = i * C
+        x_a, x_b, x_c, x_d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+        y_a, y_b, y_c, y_d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+        for j in range(C):
+            x, y, k = load(cells, line + j), load(cells, line + C + j), 2 * C + j
+            g = load(G, a + k)
+            x_a, y_a = fma(x, g, x_a), fma(y, g, y_a)
+            g = load(G, b + k)
+            x_b, y_b = fma(x, g, x_b), fma(y, g, y_b)
+            g = load(G, c + k)
+            x_c, y_c = fma(x, g, x_c), fma(y, g, y_c)
+            g = load(G, d + k)
+            x_d, y_d = fma(x, g, x_d), fma(y, g, y_d)
+        pair = C + i, C + i + 1
+        mixed_a = _add_mixed(G, a, size, pair, (x_a, y_a), mixed_a)
+        mixed_b = _add_mixed(G, b, size, pair, (x_b, y_b), mixed_b)
+        mixed_c = _add_mixed(G, c, size, pair, (x_c, y_c), mixed_c)
+        mixed_d = _add_mixed(G, d, size, pair, (x_d, y_d), mixed_d)
+    for i in range(C - (C & 1), C):
+        line, x_a, x_b, x_c, x_d = i * C, splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+        for j in range(C):
+            x, k = load(cells, line + j), 2 * C + j
+            x_a, x_b = fma(x, load(G, a + k), x_a), fma(x, load(G, b + k), x_b)
+            x_c, x_d = fma(x, load(G, c + k), x_c), fma(x, load(G, d + k), x_d)
+        k, top = C + i, size - 1
+        mixed_a = fma(load(G, a + k) + load(G, a + top), 2.0 * x_a, mixed_a)
+        mixed_b = fma(load(G, b + k) + load(G, b + top), 2.0 * x_b, mixed_b)
+        mixed_c = fma(load(G, c + k) + load(G, c + top), 2.0 * x_c, mixed_c)
+        mixed_d = fma(load(G, d + k) + load(G, d + top), 2.0 * x_d, mixed_d)
+    sum_a, bad_a = _sum_terms(G, a, size, mixed_a, lines)
+    sum_b, bad_b = _sum_terms(G, b, size, mixed_b, lines)
+    sum_c, bad_c = _sum_terms(G, c, size, mixed_c, lines)
+    sum_d, bad_d = _sum_terms(G, d, size, mixed_d, lines)
     if some(bad_a | bad_b):
-        exact_a, exact_b = _square_rows(rows, G, (a, b), size, C, lines[1])
+        exact_a, exact_b = _square_rows((cells, 0, C), G, (a, b), size, C, lines[1])
         sum_a, sum_b = where(bad_a, exact_a, sum_a), where(bad_b, exact_b, sum_b)
     if some(bad_c | bad_d):
-        exact_c, exact_d = _square_rows(rows, G, (c, d), size, C, lines[1])
+        exact_c, exact_d = _square_rows((cells, 0, C), G, (c, d), size, C, lines[1])
         sum_c, sum_d = where(bad_c, exact_c, sum_c), where(bad_d, exact_d, sum_d)
     sum_a, sum_b = load(found, four[0]) + sum_a, load(found, four[1]) + sum_b
     sum_c, sum_d = load(found, four[2]) + sum_c, load(found, four[3]) + sum_d
@@ -211,25 +224,22 @@ def _add_nominal_rows(rows, G, size, four, lines, found):
 
 
 @jit(inner=True, borrows=True)
-def _add_nominal_rows_of_one(rows, G, size, register, lines, found):
-    """Add rows to the variance of one metric that ignores class order, as for four: same bits, four rows at a time."""
-    (cells, first, last), C, a, mixed = rows, len(lines[0]), register * size, splat(0.0)
-    width = -(-C // -(-C // MOST_EXPANDED_COLUMNS))
-    for begin in range(0, C, width):
-        for i in range(first, last, 4):
-            j, k, m = min(i + 1, last - 1), min(i + 2, last - 1), min(i + 3, last - 1)
-            one, two, three, four = (i - first) * C, (j - first) * C, (k - first) * C, (m - first) * C
-            w, x, y, z = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
-            for column in range(begin, min(begin + width, C)):
-                g = load(G, a + 2 * C + column)
-                w, x = fma(load(cells, one + column), g, w), fma(load(cells, two + column), g, x)
-                y, z = fma(load(cells, three + column), g, y), fma(load(cells, four + column), g, z)
-            mixed = _add_mixed(G, a, size, (C + i, C + j), (w, x), mixed)
-            if i + 2 < last:
-                mixed = _add_mixed(G, a, size, (C + k, C + m), (y, z), mixed)
-    variance, bad = _sum_terms(rows, G, a, size, mixed, lines)
+def _add_nominal_of_one(cells, G, size, register, lines, found):
+    """Add all cells to the variance of one metric, as for four: the same bits, four rows at a time."""
+    C, a, mixed = len(lines[0]), register * size, splat(0.0)
+    for i in range(0, C, 4):
+        j, k, m = min(i + 1, C - 1), min(i + 2, C - 1), min(i + 3, C - 1)
+        w, x, y, z = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+        for column in range(C):
+            g = load(G, a + 2 * C + column)
+            w, x = fma(load(cells, i * C + column), g, w), fma(load(cells, j * C + column), g, x)
+            y, z = fma(load(cells, k * C + column), g, y), fma(load(cells, m * C + column), g, z)
+        mixed = _add_mixed(G, a, size, (C + i, C + j), (w, x), mixed)
+        if i + 2 < C:
+            mixed = _add_mixed(G, a, size, (C + k, C + m), (y, z), mixed)
+    variance, bad = _sum_terms(G, a, size, mixed, lines)
     if some(bad):
-        variance = where(bad, _square_rows(rows, G, (a, a), size, C, lines[1])[0], variance)
+        variance = where(bad, _square_rows((cells, 0, C), G, (a, a), size, C, lines[1])[0], variance)
     store(found, register, load(found, register) + variance)
 
 
@@ -346,54 +356,46 @@ def _transpose_rows(M, C, begin, end, cells, start, stop):
 def _add_variances(sums, wanted, design, memory, out, part, start, stop):
     """Add rows to the variances of matrices `start` to `stop`; after the last rows, write standard errors and status.
 
-    `wanted` is the plan, the kinds of its scalars, and of each result the scalar and a factor, negative if it is also
-    multiplied by Krippendorff's correction for small samples. The kinds are which depend on class order, those of
-    `_find_scalars_alike`, and the others in fours, where the last may be repeated. `out` is the memory of all results,
-    padded to full tiles, where each of them begins there, the status, and whether to write past the caches
-    (``metrics.values``). `design` holds whether rows are fixed, the number of samples to scale to (negative: cells must
-    be counts and are kept), and whether cells are of an integer type. `memory` has the cells of `_transpose_rows`,
-    workspace for one tile, and lines for its derivatives, those of per-class values and sums: three per class and one
-    per scalar. `part` is the first and the end of the rows: all of them, unless there is one tile only, whose sums are
-    kept.
+    `wanted` is the plan, the kinds of its scalars and their lanes, and of each result the scalar and a factor, negative
+    if it is also multiplied by Krippendorff's correction for small samples. The kinds are which depend on class order,
+    those of `_find_scalars_alike`, and the others. `out` is the memory of all results, padded to full tiles, where each
+    of them begins there, the status, and whether to write past the caches (``metrics.values``). `design` holds whether
+    rows are fixed, and the number of samples to scale to, negative for that of each matrix. `memory` has the cells of
+    `_transpose_rows`, workspace for one tile, lines for its derivatives, those of per-class values and sums (three per
+    class and one per scalar), and, of all tiles, derivatives by matrix and variances of scalars: if there are any,
+    these are packed here, and ``_metric_lanes`` adds the cells. `part` is the first and the end of the rows: all of
+    them, unless there is one tile only, whose sums are kept.
     """
-    (plan, kinds, (places, factors)), (rows, n, whole) = wanted, design
-    results, starts, status, _, past = out
-    plan, shaped = Plan(*plan), kinds[0]
-    (cells, S, G, T, spare), (begin, end) = memory, part
+    (plan, kinds, lanes, sources), (rows, n) = wanted, design
+    (cells, S, G, T, spare, packed, bent, variances), (begin, end) = memory, part
+    plan, lanes, shaped = Plan(*plan), Lanes(*lanes), kinds[0]
     C, size = (len(spare) - plan.scalars) // 3, len(G) // max(plan.registers, 1)
     kept, column, below, found = spare[:C], spare[C : 2 * C], spare[2 * C : 3 * C], spare[3 * C :]
     for first in range(start, stop, WIDTH):
         tile, count = (first - start) // WIDTH, min(WIDTH, stop - first)
         at, own = tile * (FIRST + SUMS * C), cells[tile * (end - begin) * C : (tile + 1) * (end - begin) * C]
+        if len(variances) > 0:
+            found = variances[tile * plan.scalars : (tile + 1) * plan.scalars]
         if begin == 0:
             _gradients.differentiate(plan, sums, at, C, size, S, G, T)
             for line in range(len(found)):
                 store(found, line, splat(0.0))
             for k in range(C):
                 store(column, k, splat(0.0))
-        if n < 0.0 and not whole:
-            _require_counts(own, sums, at)
         if rows:
             _add_fixed_rows(own, part, (sums, at), G, size, shaped, (kept, column, found))
         else:
-            _add_rows(own, part, (sums, at), G, size, kinds, (kept, column, found, below))
+            _add_rows(own, part, (sums, at), G, size, kinds, (kept, column, below, found))
         if end < C:
             continue
-        total, good = load(sums, at + TOTAL_LINE), load(sums, at + STATUS_LINE) == float(OK)
-        factor = total / n if n >= 0.0 else splat(1.0)
-        for register in range(len(shaped)):
-            x = sqrt(load(found, register) * factor)
-            store(found, register, where(good & (total > 0.0) & (x < np.inf), x, splat(np.nan)))
-        for scalar in range(len(places)):
-            x = load(found, places[scalar]) * abs(factors[scalar])
-            if factors[scalar] < 0.0:
-                x = x * where(total > 0.5, (2.0 * total - 1.0) / (2.0 * total), splat(np.nan))
-            if past:
-                stream_row(results, 0, starts[scalar] + first, x)
-            else:
-                store_row(results, 0, starts[scalar] + first, x)
+        factor = load(sums, at + TOTAL_LINE) / n if n >= 0.0 else splat(1.0)
+        if len(variances) > 0:
+            pack_tile((G, count, first - start), size, C, lanes, packed, bent, spare)
+        else:
+            _write_scalars(found, sums, at, sources, factor, out, first)
+        good, results = load(sums, at + STATUS_LINE) == float(OK), out[0]
         for table in range(plan.tables):
-            begins = starts[len(places) + table] + first * C
+            begins = out[1][len(sources[0]) + table] + first * C
             for k in range(C):
                 x = _class_variance(sums, at, C, k, T, (table * C + k) * 4, rows, load(column, k))
                 x = sqrt(x * factor)
@@ -401,18 +403,53 @@ def _add_variances(sums, wanted, design, memory, out, part, start, stop):
                 for w in range(count):
                     results[0, begins + w * C + k] = kept[0, w]
         for w in range(count):
-            status[first + w] = np.int8(sums[at + STATUS_LINE, w])
+            out[2][first + w] = np.int8(sums[at + STATUS_LINE, w])
     settle()
 
 
 @jit(inner=True, borrows=True)
-def _require_counts(cells, sums, at):
-    """Make matrices INVALID that have a fractional cell."""
-    good = load(sums, at + STATUS_LINE) == float(OK)
-    for k in range(len(cells)):
-        x = load(cells, k)
-        good = good & (x == floor(x))
-    store(sums, at + STATUS_LINE, where(good, float(OK), splat(float(INVALID))))
+def _write_scalars(found, sums, at, sources, factor, out, first):
+    """Write the standard errors of the scalars of a tile, from their variances."""
+    (places, factors), (results, starts, _, _, past) = sources, out
+    total, good = load(sums, at + TOTAL_LINE), load(sums, at + STATUS_LINE) == float(OK)
+    for line in range(len(found)):
+        x = sqrt(load(found, line) * factor)
+        store(found, line, where(good & (total > 0.0) & (x < np.inf), x, splat(np.nan)))
+    for scalar in range(len(places)):
+        x = load(found, places[scalar]) * abs(factors[scalar])
+        if factors[scalar] < 0.0:
+            x = x * where(total > 0.5, (2.0 * total - 1.0) / (2.0 * total), splat(np.nan))
+        if past:
+            stream_row(results, 0, starts[scalar] + first, x)
+        else:
+            store_row(results, 0, starts[scalar] + first, x)
+
+
+@jit(borrows=True)
+def _write_tiles(variances, sums, C, sources, n, out, start, stop):
+    """Write the standard errors of the scalars of matrices `start` to `stop`, from their variances."""
+    scalars = len(variances) // -(-(stop - start) // WIDTH)
+    for first in range(start, stop, WIDTH):
+        tile = (first - start) // WIDTH
+        at, found = tile * (FIRST + SUMS * C), variances[tile * scalars : (tile + 1) * scalars]
+        factor = load(sums, at + TOTAL_LINE) / n if n >= 0.0 else splat(1.0)
+        _write_scalars(found, sums, at, sources, factor, out, first)
+    settle()
+
+
+@jit(borrows=True)
+def _require_counts(M, C, sums, start, stop):
+    """Make matrices `start` to `stop` INVALID that have a fractional cell."""
+    cells, zero = C * C, splat(0.0)
+    for b in range(start, stop):
+        fraction, one = zero, False
+        for k in range(0, cells - WIDTH + 1, WIDTH):
+            x = load_row(M, b, k)
+            fraction = where(x == floor(x), fraction, 1.0)
+        for k in range(cells // WIDTH * WIDTH, cells):
+            one = one or M[b, k] != math.floor(M[b, k])
+        if one or some(fraction > 0.0):
+            sums[(b - start) // WIDTH * (FIRST + SUMS * C) + STATUS_LINE, (b - start) % WIDTH] = INVALID
 
 
 @jit(inner=True, borrows=True)
@@ -420,9 +457,9 @@ def _add_rows(cells, part, tile, G, size, kinds, lines):
     """Add rows to the variances of scalars, where the total is fixed; clear the diagonal of the cells.
 
     Multiplying all cells by a number does not change these metrics, so the mean of their derivatives is 0, by Euler's
-    theorem. There are no cells if all scalars are of the trace.
+    theorem. There are no cells if all scalars are of the trace, or if the cells are added elsewhere.
     """
-    (begin, end), (sums, at), (others, right, found, below) = part, tile, lines
+    (begin, end), (sums, at), (others, right, below, found) = part, tile, lines
     (shaped, alike, traced, nominal), C, rows = kinds, len(others), (cells, begin, end)
     if begin == 0:
         _add_traced(G, size, traced, sums, at, C, found)
@@ -439,7 +476,7 @@ def _add_rows(cells, part, tile, G, size, kinds, lines):
         register = alike[place]
         more = _add_rows_alike(begin, end, G, register * size, size, right, others)
         store(found, register, load(found, register) + more)
-    for place in range(0, len(nominal) if C < LEAST_EXPANDED else 0, 2):
+    for place in range(0, len(nominal) if C < LEAST_EXPANDED_CLASSES else 0, 2):
         one, other = nominal[place], nominal[place + 1]
         if place > 0 and one == nominal[place - 1]:
             break
@@ -447,14 +484,14 @@ def _add_rows(cells, part, tile, G, size, kinds, lines):
         of_one, of_other = load(found, one) + more, load(found, other) + most
         store(found, one, of_one)
         store(found, other, of_other)
-    if C >= LEAST_EXPANDED:
-        _sum_columns(cells, end - begin, C, below)
-    for place in range(0, len(nominal) if C >= LEAST_EXPANDED else 0, 4):
-        four = nominal[place], nominal[place + 1], nominal[place + 2], nominal[place + 3]
-        if four[0] == four[1]:
-            _add_nominal_rows_of_one(rows, G, size, four[0], (others, right, below), found)
-        else:
-            _add_nominal_rows(rows, G, size, four, (others, right, below), found)
+    if C >= LEAST_EXPANDED_CLASSES:
+        _sum_columns(cells, C, C, below)
+        for place in range(0, len(nominal), 4):
+            four = nominal[place], nominal[place + 1], nominal[place + 2], nominal[place + 3]
+            if four[0] != four[1]:
+                _add_nominal(cells, G, size, four, (others, right, below), found)
+            elif place == 0 or four[0] != nominal[place - 1]:
+                _add_nominal_of_one(cells, G, size, four[0], (others, right, below), found)
 
 
 @jit(inner=True, borrows=True)
@@ -506,17 +543,22 @@ def prepare_sums(sums, C, plan, steps, unusual):
 
 
 def _prepare_plan(plan):
-    """Return what `_merge_scalars` does of a plan, and the kinds of its scalars; kept for the next calls."""
+    """Return what `_merge_scalars` does of a plan, the kinds of its scalars and their lanes; keep it for the next."""
     found = _prepared.get(id(plan))
     if found is None:
         if len(_prepared) >= values.MOST_PLANS:
             _prepared.clear()
         merged, sources = _merge_scalars(plan)
         shaped, (alike, traced) = find_totals(merged, ORDERED), _find_scalars_alike(merged)
-        nominal = np.setdiff1d(np.flatnonzero(~shaped), [*alike, *traced])
-        nominal = np.append(nominal, nominal[-1:].repeat(-len(nominal) % 4))
-        found = _prepared[id(plan)] = plan, merged, sources, (shaped, alike, traced, nominal)
+        nominal = _repeat_last(np.setdiff1d(np.flatnonzero(~shaped), [*alike, *traced]))
+        lanes = Lanes(nominal, _repeat_last(alike), np.flatnonzero(shaped))
+        found = _prepared[id(plan)] = plan, merged, sources, (shaped, alike, traced, nominal), lanes
     return found[1:]
+
+
+def _repeat_last(registers):
+    """Return registers with the last one repeated, to fill groups of eight."""
+    return np.append(registers, registers[-1:].repeat(-len(registers) % WIDTH))
 
 
 def _merge_scalars(plan):
@@ -600,24 +642,31 @@ def _find_alike(code, value, *, whole):
 
 
 @lru_cache(maxsize=64)
-def _divide_workspace(C, tiles, ordered, needs, *, summed):
-    """Return how many rows and how many tiles to transpose at a time, and the ends of the parts of the workspace.
+def _divide_workspace(C, size, ordered, needs, packed):
+    """Return how many rows and how many tiles to process at a time, and the ends of the parts of the workspace.
 
-    No cells are transposed where results follow from the class sums, as `summed` says.
+    `needs` is how many lines of workspace, registers, tables and scalars there are. If derivatives are `packed`, that
+    is what ``_metric_lanes.measure`` returns and the number of ordinal metrics; if no cells are added, an empty tuple.
     """
-    working, registers, tables, scalars = needs
-    height, together = min(C, MOST_CELL_LINES // max(1, C)), min(tiles, MOST_CELL_LINES // max(1, C * C))
-    height, together = (max(1, C), max(1, tiles)) if summed else (max(1, height), max(1, together))
-    cells = 0 if summed else max(height * C, together * C * C)
-    own = count_slope_lines(C, ordered=ordered)
-    sizes = cells, working, registers * own, tables * C * 4, 3 * C + scalars
-    return height, together, list(accumulate(sizes, initial=0))
+    (working, registers, tables, scalars), tiles = needs, -(-size // WIDTH)
+    lines = working, registers * count_slope_lines(C, ordered=ordered), tables * C * 4, 3 * C + scalars
+    if packed is None:
+        height, together = min(C, MOST_CELL_LINES // max(1, C)), min(tiles, MOST_CELL_LINES // max(1, C * C))
+        height, together = max(1, height), max(1, together)
+        return height, together, list(accumulate((max(height * C, together * C * C), *lines, 0, 0, 0, 0), initial=0))
+    if not packed:
+        return max(1, C), tiles, list(accumulate((0, *lines, 0, 0, 0, 0), initial=0))
+    slopes, numbers, sums, ordinals = packed
+    together = max(1, min(tiles, MOST_PACKED_LINES // (WIDTH * slopes + numbers * ordinals)))
+    matrices, bent = min(size, together * WIDTH), together * numbers * ordinals
+    more = matrices * slopes, bent, together * scalars, matrices * sums
+    return C, together, list(accumulate((0, *lines, *more), initial=0))
 
 
 def standard_errors(M, *, plan, rows, n, num_threads=None):
     """Return standard errors of the scalars and per-class results of `plan` of every matrix; the status."""
     C, given, design = M.shape[-1], values.flatten_matrices(M), (rows, -1.0 if n is None else float(n))
-    if plan.traced and not rows and values.are_many_traced(given, C, num_threads):
+    if plan.traced and not rows and values.are_many_traced(given, C, num_threads, counts=n is None):
         fill, inexact = values.make_trace_kernel(given, C)
         results = _compute_errors(M, (given, fill, 1), plan, design, num_threads)
         if not any(inexact):
@@ -633,31 +682,41 @@ def _compute_errors(M, summing, plan, design, num_threads):
     whether rows are fixed, and the number of samples to scale to, negative for that of each matrix.
     """
     (given, fill, C), (rows, n), given_plan, given_steps = summing, design, plan, tuple(plan)
-    plan, sources, kinds = _prepare_plan(plan)
-    batch, whole = M.shape[:-2], given.dtype.kind != "f"
-    size, kind, design = math.prod(batch), batches.result_dtype(M), (*design, whole)
+    plan, sources, kinds, lanes = _prepare_plan(plan)
+    batch, size, kind = M.shape[:-2], math.prod(M.shape[:-2]), batches.result_dtype(M)
     out, scalars, tables = values.allocate_results(given_plan, C, batch, np.float64)
-    steps, lines = tuple(plan), _margins.count_tile_lines(C)
+    wanted, lines = (tuple(plan), kinds, tuple(lanes), sources), _margins.count_tile_lines(C)
     needs = _gradients.count_working_lines(C, plan), plan.registers, plan.tables, plan.scalars
-    summed = _follow_from_sums(plan, kinds) and not rows and (n >= 0.0 or whole)
-    tiles = min(-(-size // WIDTH), MOST_CELL_LINES)
-    height, together, ends = _divide_workspace(C, tiles, plan.ordered, needs, summed=summed)
+    packed: tuple[int, ...] | None = () if _follow_from_sums(plan, kinds) and not rows else None
+    if packed is None and C >= LEAST_PACKED_CLASSES and not rows:
+        packed = *measure(C, lanes), len(lanes.ordinal)
+    height, together, ends = _divide_workspace(C, min(size, WIDTH * MOST_CELL_LINES), plan.ordered, needs, packed)
+    checked = n < 0.0 and given.dtype.kind == "f" and M.shape[-1] == C  # not where traces are summed, which checks
 
     def use(sums, S, start, stop, unusual):
         """Differentiate and write standard errors for a block: many tiles at a time, or one in parts of its rows."""
         prepare_sums(sums, C, plan, given_steps, unusual)
-        memory = tuple([S[first:last] for first, last in pairwise(ends)])
+        if checked:
+            _require_counts(given, C, sums, start, stop)
+        *working, slopes, bent, variances, parts = [S[first:last] for first, last in pairwise(ends)]
+        bent = bent.reshape(-1, packed[1]) if packed else bent
+        memory = *working, slopes, bent, variances
         for first in range(start, stop, together * WIDTH):
             last, tile = min(first + together * WIDTH, stop), (first - start) // WIDTH
             part = sums[tile * lines : (tile + together) * lines]
             for begin in range(0, max(C, 1), height):
                 end = min(begin + height, C)
-                if not summed:
+                if packed is None:
                     _transpose_rows(given, C, begin, end, memory[0], first, last)
-                _add_variances(part, (steps, kinds, sources), design, memory, out, (begin, end), first, last)
+                _add_variances(part, wanted, design, memory, out, (begin, end), first, last)
+            if packed:
+                found = variances[: -(-(last - first) // WIDTH) * plan.scalars]
+                chunk = first, part, last - first
+                add_cells(given, C, wanted[2], chunk, (slopes, bent), (parts, found), num_threads)
+                _write_tiles(found, part, C, sources, n, out, first, last)
 
     registers = 1 + plan.registers + plan.tables
-    per_cell = values.SECONDS_PER_SUMMED_CELL if summed else registers * SECONDS_PER_CELL
+    per_cell = values.SECONDS_PER_SUMMED_CELL if packed == () else registers * SECONDS_PER_CELL
     seconds = given.size * per_cell + size * C * registers * SECONDS_PER_CLASS
     values.run_blocks(fill, use, C, size, seconds=seconds, num_threads=num_threads, lines=ends[-1])
     if kind is not np.float64:
