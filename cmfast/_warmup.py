@@ -499,8 +499,10 @@ def _standard_errors() -> None:
     """Call ``standard_error`` on every dtype."""
     names = ["geometric_mean", "gerrity", "recall"]
     for dtype in VALUES:
-        cmfast.uncertainty.standard_error(_matrix(dtype), names)  # type: ignore[arg-type]
-        cmfast.uncertainty.standard_error(_matrix(dtype), "accuracy")
+        for n_classes in (3, LARGE_SIDE):
+            M = _matrix(dtype, n_classes)
+            cmfast.uncertainty.standard_error(M, names)  # type: ignore[arg-type]
+            cmfast.uncertainty.standard_error(M, "accuracy")
     cmfast.uncertainty.standard_error(np.eye(2, dtype=np.int64) * 2**60, "accuracy")
 
 
