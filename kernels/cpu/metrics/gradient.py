@@ -8,6 +8,7 @@ from cmfast.kernels.cpu._core import batches
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, load, splat, store, where
 from cmfast.kernels.cpu.metrics import _gradients, _second_pass, values
+from cmfast.kernels.cpu.metrics._copied_pieces import flatten_matrices
 from cmfast.kernels.cpu.metrics._gradients_totals import LINES_OF_PRODUCTS
 from cmfast.kernels.cpu.metrics._margins import FIRST, STATUS_LINE, SUMS
 from cmfast.kernels.shared.metrics import Plan, count_slope_lines
@@ -82,7 +83,7 @@ def metrics_gradient(M, of_scalars, of_tables, *, plan, num_threads=None):
     """Return the gradient in the cells of `M`, given those in the scalars and per-class results of `plan`."""
     C, batch = M.shape[-1], M.shape[:-2]
     own = count_slope_lines(C, ordered=plan.ordered)
-    size, given = math.prod(batch), values.flatten_matrices(M)
+    size, given = math.prod(batch), flatten_matrices(M)
     out, steps = np.empty((size, C * C), batches.result_dtype(M)), tuple(plan)
     of_scalars = np.ascontiguousarray(of_scalars, np.float64).reshape(size, plan.scalars)[:]
     of_tables = np.ascontiguousarray(of_tables, np.float64).reshape(size, plan.tables, C)[:]

@@ -1,7 +1,7 @@
 """Class sums of confusion matrices, and every metric of a plan as a function of them, in one pass over the cells."""
 
 import math
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +13,7 @@ from cmfast.kernels.cpu._core.nontemporal import CACHE_LINE_BYTES, settle
 from cmfast.kernels.cpu._core.vector import WIDTH, load, some, store, where
 from cmfast.kernels.cpu.metrics import (
     _class_lanes,
+    _copied_pieces,
     _derived_tables,
     _derived_tables_exact,
     _formulas,
@@ -22,7 +23,7 @@ from cmfast.kernels.cpu.metrics import (
 )
 from cmfast.kernels.cpu.metrics._margins import FIRST, STATUS_LINE, SUMS, TOTAL_LINE
 from cmfast.kernels.shared.addresses import find_address
-from cmfast.kernels.shared.metrics import Plan, as_counts_or_floats, as_sums, shape_results
+from cmfast.kernels.shared.metrics import Plan, as_sums, shape_results
 from cmfast.kernels.status import INVALID, OK
 
 SECONDS_PER_SUMMED_CELL = _row_ranges.SECONDS_PER_SUMMED_CELL
@@ -41,21 +42,6 @@ _free: dict[int, list[np.ndarray]] = {}  # idle line buffers
 
 # Totals of the common case: outside NEAR_TOTALS products of fractions leave the range of float64.
 ANY_TOTALS, NEAR_TOTALS, EXACT_TOTALS = (0.0, math.inf), (1e-70, 1e70), (0.0, float(_margins.MOST_EXACT_TOTAL))
-
-
-def flatten_matrices(M):
-    """Return `M` as (n, C * C) in a type that kernels are compiled for: int64, int32, float64 or float32."""
-    char = M.dtype.char
-    if char in "lifd" and M.ndim == 2:
-        flags = M.flags
-        if flags.c_contiguous and not flags.writeable:
-            return M.reshape(1, M.size)  # fast path
-    if char not in "lifd":
-        M = as_counts_or_floats(M)
-    n, cells = math.prod(M.shape[:-2]), M.shape[-1] ** 2
-    if M.flags.c_contiguous and not M.flags.writeable:
-        return M.reshape(n, cells)
-    return batches.flat_batch(M, 2).reshape(n, cells)
 
 
 def _take_lines(n):
@@ -108,7 +94,13 @@ def _use_results(plan, arrays, n):
 
 
 def make_summing_kernel(cells, C, ordered, usual, num_threads):
-    """Return ``fill(sums, scratch, start, stop)``, which sums matrices and returns whether a total is unusual."""
+    """Return ``fill(sums, scratch, start, stop)``, which sums matrices and returns whether a total is unusual.
+
+    The matrices are flat, or a view of them.
+    """
+    if cells.ndim == 3:
+        make = partial(make_summing_kernel, C=C, ordered=ordered, usual=usual, num_threads=1)
+        return _copied_pieces.sum_in_pieces(make, cells, _margins.count_tile_lines(C))
     kernel = _margins.select_summing_kernel(cells, C)
     counts, shared = cells.dtype.kind != "f", _row_ranges.are_shared(cells, C, num_threads)
 
@@ -192,7 +184,8 @@ def margins(M, *, num_threads=None):
         del unusual
         _write_margins(sums, blank, out, total, status, start, stop)
 
-    fill = make_summing_kernel(flatten_matrices(M), C, True, EXACT_TOTALS if exact else ANY_TOTALS, num_threads)
+    cells, usual = _copied_pieces.view_matrices(M), EXACT_TOTALS if exact else ANY_TOTALS
+    fill = make_summing_kernel(cells, C, True, usual, num_threads)
     run_blocks(fill, write, C, n, seconds=n * C * C * SECONDS_PER_SUMMED_CELL, num_threads=num_threads)
     return (*(part.reshape(*batch, C) for part in out), total.reshape(batch), status.reshape(batch))
 
@@ -258,7 +251,7 @@ def metrics_of_matrices(M, *, plan, num_threads=None, into=None):
         results = None if many or _row_ranges.are_shared(M, len(M), num_threads) else _evaluate_one(M, plan)
         if results is not None:
             return results
-    C, cells, usual = M.shape[-1], flatten_matrices(M), _common_totals(M.shape[-1], plan, M)
+    C, cells, usual = M.shape[-1], _copied_pieces.view_matrices(M), _common_totals(M.shape[-1], plan, M)
     if plan.traced and _are_traced(cells, C, num_threads):
         fill, inexact = make_trace_kernel(cells, C)
         results = _score_matrices(M, fill, usual, 1, plan, num_threads, into)
@@ -291,12 +284,19 @@ def make_trace_kernel(cells, C):
     """
     kernel, inexact = _margins.sum_traces_of_floats if cells.dtype.kind == "f" else _margins.sum_traces, []
 
-    def fill(sums, _, start, stop):
-        """Sum matrices `start` to `stop`; note whether a total is inexact."""
-        inexact.append(kernel(cells, C, sums, start, stop))
-        return False
+    def make(cells):
+        """Return the function that sums flat matrices."""
 
-    return fill, inexact
+        def fill(sums, _, start, stop):
+            """Sum matrices `start` to `stop`; note whether a total is inexact."""
+            inexact.append(kernel(cells, C, sums, start, stop))
+            return False
+
+        return fill
+
+    if cells.ndim == 3:
+        return _copied_pieces.sum_in_pieces(make, cells, _margins.count_tile_lines(1)), inexact
+    return make(cells), inexact
 
 
 def _score_matrices(M, fill, usual, classes, plan, num_threads, into):
@@ -348,7 +348,7 @@ def _evaluate_one(M, plan):
     workspace = _workspaces.pop(key, None) or _new_workspace(M, plan)
     _, steps, load_cells, usual, sums, scratch, lines, no_lines, results, scalars, tables = workspace
     found = None
-    if not load_cells(flatten_matrices(M), C, False, usual, sums, scratch, 0, 1):
+    if not load_cells(_copied_pieces.flatten_matrices(M), C, False, usual, sums, scratch, 0, 1):
         _evaluate(sums, C, steps, lines, no_lines, results, 0, 1)
         numbers = [scalars[k] for k in range(len(scalars))]  # a third of the time of unpacking
         found = (*numbers, *(tables.copy() if len(tables) else ()), results[2][0])
@@ -508,7 +508,7 @@ def weighted_kappa(M, W, *, fill, num_threads=None):
     C, batch = M.shape[-1], M.shape[:-2]
     n = math.prod(batch)
     out, status = np.empty(n, batches.result_dtype(M)), np.empty(n, np.int8)
-    cells, table = flatten_matrices(M), np.array(W, np.float64, order="C")
+    cells, table = _copied_pieces.flatten_matrices(M), np.array(W, np.float64, order="C")
 
     def use(sums, _, start, stop, unusual):
         """Score the matrices of a block."""

@@ -5,6 +5,7 @@ import numpy as np
 from cmfast.kernels.cpu._core.batches import freeze
 from cmfast.kernels.cpu._core.vector import WIDTH
 from cmfast.kernels.cpu.metrics import _gradients, _margins, values
+from cmfast.kernels.cpu.metrics._copied_pieces import flatten_matrices
 from cmfast.kernels.cpu.metrics._margins import SUMS
 from cmfast.kernels.cpu.uncertainty.errors import _differentiate, find_totals, prepare_sums
 from cmfast.kernels.shared.metrics import ORDERED, count_slope_lines
@@ -30,7 +31,7 @@ def gather_class_slopes(slopes, k, y, guess):
 def differentiate_matrices(M, plan, num_threads):
     """Return the derivatives of all scalars of matrices (5 C + 1 each) and of all per-class values (four each)."""
     C = M.shape[-1]
-    fill = values.make_summing_kernel(values.flatten_matrices(M), C, plan.ordered, values.EXACT_TOTALS, num_threads)
+    fill = values.make_summing_kernel(flatten_matrices(M), C, plan.ordered, values.EXACT_TOTALS, num_threads)
     return _differentiate_all(fill, C, len(M), C * C, plan, num_threads)
 
 

@@ -29,6 +29,7 @@ from cmfast.kernels.cpu._core.vector import (
     where,
 )
 from cmfast.kernels.cpu.metrics import _gradients, _margins, _second_pass, values
+from cmfast.kernels.cpu.metrics._copied_pieces import flatten_matrices
 from cmfast.kernels.cpu.metrics._margins import FIRST, STATUS_LINE, SUMS, TOTAL_LINE, transpose_cells
 from cmfast.kernels.cpu.uncertainty import _metric_lanes
 from cmfast.kernels.cpu.uncertainty._metric_lanes import (
@@ -665,7 +666,7 @@ def _divide_workspace(C, size, ordered, needs, packed):
 
 def standard_errors(M, *, plan, rows, n, num_threads=None):
     """Return standard errors of the scalars and per-class results of `plan` of every matrix; the status."""
-    C, given, design = M.shape[-1], values.flatten_matrices(M), (rows, -1.0 if n is None else float(n))
+    C, given, design = M.shape[-1], flatten_matrices(M), (rows, -1.0 if n is None else float(n))
     if plan.traced and not rows and values.are_many_traced(given, C, num_threads, counts=n is None):
         fill, inexact = values.make_trace_kernel(given, C)
         results = _compute_errors(M, (given, fill, 1), plan, design, num_threads)
