@@ -30,6 +30,7 @@ AXES = (*range(1, 13), 20)  # numbers of axes of points, for each of which kerne
 WARM_SAMPLES = 24
 WARM_PAIRS_OF_TEXTS = 20_000  # fewer texts are encoded without a kernel
 SAMPLE_REPEATS = 200  # repetitions of the samples, because few samples are counted without a kernel
+WARM_VIEWS = 600  # matrices of 8 classes that are copied in pieces
 LARGE_SIDE = 70  # classes of a matrix that does not fit into registers
 MANY_POINTS = 1 << 17  # points that are divided among buckets before they are sorted
 WARM_MATRICES = 256  # large matrices in a batch; fewer are scaled one by one
@@ -408,6 +409,8 @@ def _metrics_of_matrices() -> None:
     for dtype in VALUES:  # a batch; one matrix of many classes, of counts beyond what int64 holds of weighted kappas
         cmfast.metrics.accuracy(_matrix(dtype)[None])
         cmfast.metrics.compute(np.full((512, 512), 99, dtype))
+    for view in (np.ones((WARM_VIEWS, 8, 8), order="F"), np.ones((WARM_VIEWS, 8, 8)).transpose(0, 2, 1)):
+        cmfast.metrics.accuracy(view)
 
 
 def _weighted_kappa(M: np.ndarray) -> None:

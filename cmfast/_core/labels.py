@@ -771,6 +771,8 @@ def _resolve_ignored(value: Any, dtype: np.dtype[Any]) -> Any:
 
 def refuse_outside(name: str, limit: int | None, number: int, first: list[tuple[tuple[int, ...], int]]) -> None:
     """Raise ValueError for labels outside the class ids, with their number and the first ones."""
+    if limit == 0:
+        validate.refuse("n_classes", "at least 1 for labels", 0)
     wanted = "at least 0" if limit is None else f"in 0..{limit - 1}"
     what = ", ".join(f"{value} at {index[0] if len(index) == 1 else index}" for index, value in first)
     tells = limit and name in NAMES and not caller.is_task()  # where the chunk is follows

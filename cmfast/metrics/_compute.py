@@ -105,8 +105,8 @@ def compute(
     out : array, or dict of str to array, optional
         Where to write the results: what an earlier call with these names returned for a batch of this shape, or other
         C-contiguous arrays of these shapes and this dtype, apart from `M` and from each other in memory. Saves the time
-        in which the system clears new memory, a fifth of that of small matrices. Not for sparse matrices, Dask and
-        xarray, nor for tensors that require gradients.
+        in which the system clears new memory, a fifth of that of small matrices. Written also where `on_failure` is
+        "raise" and a matrix fails. Not for sparse matrices, Dask and xarray, nor for tensors that require gradients.
 
     Returns
     -------

@@ -41,7 +41,7 @@ def evaluate(
         positive = find_positive(pos_label)
     if sparse.is_sparse(M):
         if out is not None:
-            validate.refuse("out", "None for a sparse matrix", type(M).__name__, TypeError)
+            validate.refuse("out", "None for a sparse matrix", f"out with M a {type(M).__name__}", TypeError)
         validate.matrices(square=True, M=M)
         sums = dict(zip(SUMS, sparse.sum_margins(M), strict=True))
         why = partial(sparse.explain_bad_cells, M)

@@ -139,6 +139,7 @@ def test_ten_thousand_classes_take_one_table(rng):
             "labels must be None where n_classes is given",
         ),
         ([0, 1], [0, 1], {"n_classes": -1}, ValueError, "n_classes must be at least 0"),
+        ([0, 1], [0, 1], {"n_classes": 0}, ValueError, "n_classes must be at least 1 for labels, got 0"),
         ([0, 1], [0, 1], {"n_classes": 2.0}, TypeError, "n_classes must be an integer"),
         ([0, 1], [0, 1], {"sample_weight": ["a", "b"]}, TypeError, "sample_weight must be real numbers"),
         ([0, 1], [0, 1], {"sample_weight": [1.0]}, ValueError, "sample_weight must be 2 samples as y_true"),

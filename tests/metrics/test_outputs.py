@@ -148,7 +148,14 @@ def test_what_cannot_be_written_to_is_refused_by_name():
             *(M, both, {"mcc": line[:5], "kappa": line[4:]}, ValueError),
             r"out\['mcc'\] must be apart from out\['kappa'\] in memory",
         ),
-        "sparse": (scipy.sparse.csr_array(np.eye(3)), "mcc", np.empty(()), TypeError, "None for a sparse matrix"),
+        "sparse": (
+            *(scipy.sparse.csr_array(np.eye(3)), "mcc", np.empty(()), TypeError),
+            "None for a sparse matrix, got out with M a csr_array",
+        ),
+        "scalar": (
+            *(np.eye(3), ["mcc"], metrics.compute(np.eye(3), ["mcc"]), TypeError),
+            r"out\['mcc'\] must be an array, got float64: .* np.empty\(\(\)\) takes one",
+        ),
     }
     for what, (matrices, names, out, error, text) in bad.items():
         before = M.copy()
