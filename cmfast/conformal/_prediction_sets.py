@@ -265,6 +265,9 @@ def read_empty_rule(parts: dict[str, Any]) -> EmptySets:
 @lazy.accept_dask_arrays(words="W")
 def _unpack_bits(words: Array, *, n_classes: int) -> Array:
     """Unpack 64-bit words to a boolean mask of classes."""
+    if type(words) is np.ndarray and words.size:
+        octets = np.ascontiguousarray(words, "<i8").view(np.uint8)[..., : -(-n_classes // 8)]
+        return np.unpackbits(octets, axis=-1, count=n_classes, bitorder="little").view(np.bool_)
     shape = dispatch.shape_of(words)
     places = adapter(words).send(np.arange(BITS_PER_WORD), words)
 

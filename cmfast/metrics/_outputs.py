@@ -59,7 +59,7 @@ def _adopt_output(label: str, x: Any, M: Array, shape: tuple[int, ...], kind: np
     """Validate an array for results of this shape and dtype; return its memory, None if that is on a device."""
     if isinstance(x, np.generic):
         cure = "the results of one matrix are scalars; np.empty(()) takes one"
-        validate.refuse(label, "an array", f"{type(x).__name__}: {cure}", TypeError)
+        validate.refuse(label, "an ndarray", f"{type(x).__name__}: {cure}", TypeError)
     host = dispatch.adopt_output(label, x, M)
     if dispatch.shape_of(x) != shape:
         validate.refuse(label, f"of shape {shape}, that of the result", f"shape {dispatch.shape_of(x)}")

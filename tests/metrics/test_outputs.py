@@ -152,9 +152,9 @@ def test_what_cannot_be_written_to_is_refused_by_name():
             *(scipy.sparse.csr_array(np.eye(3)), "mcc", np.empty(()), TypeError),
             "None for a sparse matrix, got out with M a csr_array",
         ),
-        "scalar": (
+        "scalar of one matrix": (
             *(np.eye(3), ["mcc"], metrics.compute(np.eye(3), ["mcc"]), TypeError),
-            r"out\['mcc'\] must be an array, got float64: .* np.empty\(\(\)\) takes one",
+            r"out\['mcc'\] must be an ndarray, got float64: .* np.empty\(\(\)\) takes one",
         ),
     }
     for what, (matrices, names, out, error, text) in bad.items():

@@ -22,7 +22,7 @@ from cmfast.kernels.cpu._core.vector import (
 )
 from cmfast.kernels.cpu.conformal import _fixed_point
 from cmfast.kernels.cpu.conformal._fixed_point import SCORE_UNIT
-from cmfast.kernels.shared.conformal import SAPS, TOP_K, UNITS
+from cmfast.kernels.shared.conformal import LAC, SAPS, TOP_K, UNITS
 
 MOST_TILE_CLASSES = 24
 ROWS_AHEAD = 64  # how many rows ahead of their use probabilities are prefetched
@@ -230,6 +230,10 @@ def score_tile(P, draws, rule, tile):
     """Score all labels of eight rows; flag invalid rows."""
     gather_rows(P, draws, tile.rows, tile.shares, tile.draws)
     is_much = validate_rows(tile.shares, tile.draws, tile.flags)
+    if rule.method == LAC:
+        for j in range(len(tile.shares)):
+            store(tile.scores, j, splat(1.0) - load(tile.shares, j))
+        return
     if rule.method >= SAPS:
         rank_labels(tile.shares, tile.parts, tile.before, tile.ahead, True)
         score_ranks(tile, len(tile.shares), rule)

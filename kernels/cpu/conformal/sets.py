@@ -9,10 +9,11 @@ from cmfast.kernels.cpu._core.bits import popcount
 from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import WIDTH, floor, load, new_lines, some, splat, store, store_elements, where
 from cmfast.kernels.cpu.conformal import _bitsets, _few_classes, _ranking, _single_row
+from cmfast.kernels.cpu.conformal._lac_sets import fill_sets_by_lac
 from cmfast.kernels.cpu.conformal._many_classes import fill_sets_many_classes
 from cmfast.kernels.cpu.conformal._single_row import SetResults, fill_sets
 from cmfast.kernels.cpu.conformal._strided_rows import ProbabilityRows, adopt_rows, locate_eight_rows
-from cmfast.kernels.shared.conformal import BITS_PER_WORD, LAC, ScoreRule, make_score_rule
+from cmfast.kernels.shared.conformal import BITS_PER_WORD, LAC, SAFE, ScoreRule, make_score_rule
 from cmfast.kernels.status import INVALID, OK
 
 SECONDS_PER_SORTED_LABEL = 3e-9
@@ -136,15 +137,17 @@ def prediction_sets(P, q, u, groups, *, method, lam, k_reg, empty, num_threads=N
     limits = np.ascontiguousarray(np.broadcast_to(q, (*batch, *q.shape[-3:])), np.float64).reshape(size, *q.shape[-3:])
     limits.setflags(write=False)
     sets = np.empty((size * A, n, words), np.int64), np.empty((size * A, n), np.int64), np.empty(size * n, np.int8)
-    few = 0 < C <= _few_classes.MOST_TILE_CLASSES and rule.method != LAC
+    few, by_lac = 0 < C <= _few_classes.MOST_TILE_CLASSES, rule.method == LAC and C <= SAFE
     many = C > _few_classes.MOST_TILE_CLASSES and rule.method != LAC and q.shape[-1] == 1
-    ranking, cutting = (
-        (C * SECONDS_PER_COMPARISON, SECONDS_PER_CUT) if few else (SECONDS_PER_SORTED_LABEL, SECONDS_PER_SET)
-    )
+    kernel, tile, ranking, cutting = _fill_sets_general, 1, SECONDS_PER_SORTED_LABEL, SECONDS_PER_SET
+    if few:
+        kernel, tile = _fill_sets_few_classes, WIDTH
+        ranking, cutting = 0.0 if by_lac else C * SECONDS_PER_COMPARISON, C * SECONDS_PER_COMPARISON
+    elif by_lac:
+        kernel, ranking, cutting = fill_sets_by_lac, SECONDS_PER_COMPARISON, C * SECONDS_PER_COMPARISON
+    elif many:
+        kernel, tile = fill_sets_many_classes, WIDTH
     seconds = size * n * (C * ranking + A * cutting)
-    kernel, tile = (
-        (_fill_sets_few_classes, WIDTH) if few else (fill_sets_many_classes, WIDTH) if many else (_fill_sets_general, 1)
-    )
     args = (rows, limits, tuple(rule), empty == "top1", sets)
     pool.run(kernel, args, size * n, seconds=seconds, tile=tile, num_threads=num_threads)
     out, sizes, status = sets
