@@ -59,6 +59,25 @@ def test_a_batch_has_the_bits_of_its_matrices(C):
         assert_same_bits(tuple(np.asarray(a[b]) for a in fields(whole)), tuple(map(np.asarray, fields(alone))))
 
 
+@pytest.mark.parametrize("C", [36, 43, 64])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_a_batch_scaled_to_given_sums_has_the_bits_of_its_matrices(C, dtype, rng):
+    """Also with another first matrix, and where a sum is missing or the totals disagree."""
+    M = np.concatenate([make_batch(C), [np.floor(confusion(rng, C, a, 1e5)) for a in (0.3, 0.6, 0.9)]])
+    with np.errstate(over="ignore", invalid="ignore"):
+        M = M.astype(dtype)
+    rows, cols = rng.uniform(1.0, 3.0, (2, len(M), C))
+    cols *= (rows.sum(1) / cols.sum(1))[:, None]
+    rows[3, 0], cols[5, 1], cols[-1] = 0.0, np.nan, 2.0 * cols[-1]
+    whole, rest = (cmfast.ipf(M[k:], rows[k:], cols[k:], **OPTIONS) for k in (0, 1))
+    assert (whole.status == Status.CONVERGED).sum() >= 10
+    for b, one in enumerate(M):
+        alone = tuple(map(np.asarray, fields(cmfast.ipf(one, rows[b], cols[b], **OPTIONS))))
+        assert_same_bits(tuple(np.asarray(a[b]) for a in fields(whole)), alone)
+        if b:
+            assert_same_bits(tuple(np.asarray(a[b - 1]) for a in fields(rest)), alone)
+
+
 @pytest.mark.parametrize("C", [29, 57])
 @pytest.mark.parametrize("options", [{}, {"smoothing": 0.5}, {"empty": "drop"}, {"tol": 1e-13}, {"max_iter": 9}])
 def test_order_and_threads_change_nothing(C, options):
@@ -91,10 +110,14 @@ def test_easy_ones_are_swept_and_others_are_not(monkeypatch):
     cmfast.ipf(easy[0])
     cmfast.ipf(accurate[0])
     assert found == [(8, 3), (1, 0), (1, 1)]
-    for options in ({"max_iter": 20}, {"solver": "sinkhorn"}, {"row_sums": np.ones(48), "col_sums": np.ones(48)}):
+    for options in ({"max_iter": 20}, {"solver": "sinkhorn"}):
         cmfast.ipf(easy, **options, **OPTIONS)
     cmfast.ipf(easy[:, :35, :35])
     assert len(found) == 3
+    sums, zeros = np.arange(1.0, 49.0), np.array([np.floor(confusion(rng, 48, 0.6, 1e5)) for _ in range(4)])
+    cmfast.ipf(np.concatenate([easy, zeros]), sums, sums[::-1])  # to given sums, those with zeros alone
+    assert (zeros == 0).any(axis=(1, 2)).all()
+    assert found[3:] == [(9, 5)]
     launch._cache_workspaces.cache_clear()
 
 

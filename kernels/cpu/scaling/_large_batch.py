@@ -59,7 +59,7 @@ def can_batch_sweeps(p):
 def can_sweep_first(p):
     """Test whether a problem has square matrices of middling size, for which sweeps may be faster than Newton steps."""
     middling = p.R == p.C >= SWEPT_COLUMNS and not p.is_large
-    return middling and p.bi and p.amount >= 0.0 and not p.plain and not p.is_warm and p.max_iter >= ENOUGH_ITERATIONS
+    return middling and p.amount >= 0.0 and not p.plain and not p.is_warm and p.max_iter >= ENOUGH_ITERATIONS
 
 
 def prepare_sweeps(p):
@@ -76,7 +76,7 @@ def prepare_sweeps(p):
 
     def scale_range(first, end):
         """Scale the matrices from `first` to before `end`; return the indices of those that need another method."""
-        if least > 0.0 and end - first == 1 and is_slow_alone(p.cells[first * p.m_step], ones, least):
+        if p.bi and least > 0.0 and end - first == 1 and is_slow_alone(p.cells[first * p.m_step], ones, least):
             return np.array([first])
         smoothed, hard = np.empty((p.R if p.amount > 0.0 else 0, p.C)), np.empty(end - first, np.int64)
         padded = allocate_padded_rows(p.R if rows.blocks == 1 else 0, p.C)
@@ -159,12 +159,14 @@ def _scale_range(cells, targets, copies, goal, limits, results, hard, first):
         u, v, total = row_sums[line], col_sums[line], totals[line]
         if len(usable) > 0 and not usable[line]:
             continue
+        low, high, zero, bad = measure_cell_range(M)
         if least > 0.0:
+            if len(usable) > 0 and not zero:  # Newton steps take less time than sweeps and their proof
+                continue
             for i in range(C):
                 x[i] = 0.0
             if _is_slow(ScaledMatrix(M, u, v), x, sums, least):
                 continue
-        low, high, zero, bad = measure_cell_range(M)
         if amount > 0.0:
             low, high = amount if zero else low + amount, high + amount
             for i in range(C):

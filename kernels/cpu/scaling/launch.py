@@ -333,6 +333,16 @@ def _make_tile_worker(problem):
             scale_prepared(few, tile)
             given.write_results(left, few)
 
+    def scale_some(given, tile, memory=None):
+        """Scale matrices of any type, converted in this memory."""
+        converted = _convert_to_float64(given, memory)
+        if not worded and _has_zero(converted, 0, given.n):
+            scale_with_zeros(converted, limit_iterations(converted), tile, 0, given.n)
+        else:
+            scale_prepared(converted, tile)
+        if converted.out is not given.out:
+            given.out[:] = converted.out
+
     whole_limited = limit_iterations(problem) if direct and not worded else None
 
     def work(_, start, stop):
@@ -347,7 +357,7 @@ def _make_tile_worker(problem):
                 tile = acquire_tile(R, C, flip=flip, newton=newton)
             if sweeping and len(hard) < end - first:
                 few = problem.take_matrices(hard)
-                scale_prepared(few, tile)
+                scale_some(few, tile)
                 problem.write_results(hard, few)
                 continue
             zero = direct and _has_zero(problem, first, end)
@@ -361,14 +371,7 @@ def _make_tile_worker(problem):
             elif direct:
                 scale_with_zeros(problem, whole_limited, tile, first, end)
             else:
-                part = problem.part(first, end)
-                converted = _convert_to_float64(part, memory)
-                if _has_zero(converted, 0, part.n):
-                    scale_with_zeros(converted, limit_iterations(converted), tile, 0, part.n)
-                else:
-                    scale_prepared(converted, tile)
-                if converted.out is not part.out:
-                    part.out[:] = converted.out
+                scale_some(problem.part(first, end), tile, memory)
         if tile is not None:
             release_tile(tile, newton=newton)
         idle.give_back(memory)
