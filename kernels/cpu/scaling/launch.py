@@ -180,7 +180,7 @@ def _launch(M, lines, *, write, solver="auto", num_threads=None, progress=None, 
         if can_sweep_first(problem):
             least = max(least, LANES * -(-SWEPT_PIECE_CELLS // (R * C * LANES)))
     pool.run_pieces(
-        _make_large_worker(problem, num_threads) if large else _make_tile_worker(problem),
+        _make_large_worker(problem, num_threads) if large else _TileWorker(problem),
         pool.free_pieces(n, seconds, tile=least),
         seconds=seconds,
         num_threads=num_threads,
@@ -287,96 +287,104 @@ def _scale_unclassified(given, num_threads):
     return proven
 
 
-def _make_tile_worker(problem):
-    """Return a function that scales a range of small matrices in tiles."""
-    R, C, newton = problem.R, problem.C, not problem.plain
-    flip = R < C and newton  # Newton's unknowns belong on the shorter side
-    size = (0,) * C if newton and problem.bi and R == C in UNROLLED_SIZES and not problem.is_warm else None
-    kernel = scale_by_sinkhorn if problem.plain else scale_square if R == C else scale_rectangular
-    direct = problem.cells.dtype == problem.out.dtype == np.float64
-    sweeping = can_sweep_first(problem)
-    at_once = LANES * max(1, (SWEPT_CELLS if sweeping else CONVERTED_CELLS) // max(1, R * C * LANES))
-    whole = split_problem(_swap_axes(problem) if flip else problem)
-    judged = newton and not problem.bi  # otherwise no matrix is marked UNDETERMINED
-    worded, idle = is_word_sized(problem), _ConversionMemory(problem, at_once)
-    sweep = _make_sweeper(problem) if sweeping else None
+class _TileWorker:
+    """Scales ranges of small matrices of a problem in tiles."""
 
-    def scale_prepared(part, tile, memory=None, classified=None):
-        """Scale a problem by the kernel, converted and without unsupported cells."""
-        with _prepare(part, memory, classified) as (pruned, dropped):
-            given = split_problem(_swap_axes(pruned) if flip else pruned)
-            alone = dropped and part.n <= LANES  # dropped classes need loops: do not compile an unrolled kernel
-            _run_kernel(kernel, given, tile, 0, part.n, None if alone else size)
-            if judged:
-                refine(pruned)
+    def __init__(self, problem):
+        R, C, newton = problem.R, problem.C, not problem.plain
+        self._problem, self._newton = problem, newton
+        self._flip = R < C and newton  # Newton's unknowns belong on the shorter side
+        is_unrolled = newton and problem.bi and R == C in UNROLLED_SIZES and not problem.is_warm
+        self._size = (0,) * C if is_unrolled else None
+        self._kernel = scale_by_sinkhorn if problem.plain else scale_square if R == C else scale_rectangular
+        self._direct = problem.cells.dtype == problem.out.dtype == np.float64
+        sweeping = can_sweep_first(problem)
+        self._at_once = LANES * max(1, (SWEPT_CELLS if sweeping else CONVERTED_CELLS) // max(1, R * C * LANES))
+        self._judged = newton and not problem.bi  # otherwise no matrix is marked UNDETERMINED
+        self._worded, self._idle = is_word_sized(problem), _ConversionMemory(problem, self._at_once)
+        self._sweep = _make_sweeper(problem) if sweeping else None
+        self._whole = self._orient(problem)
+        self._limited = self._limit_iterations(problem) if self._direct and not self._worded else None
 
-    def limit_iterations(given):
-        """Return a problem as the kernel takes it, which gives up soon: it may have no solution."""
-        tried = given._replace(max_iter=min(given.max_iter, ENOUGH_ITERATIONS))
-        return split_problem(_swap_axes(tried) if flip else tried)
+    def __call__(self, _, start, stop):
+        """Scale the matrices from `start` to before `stop` in one tile, in chunks of float64."""
+        tile, memory = None, self._idle.take()
+        for first in range(start, stop, self._at_once):
+            end = min(first + self._at_once, stop)
+            hard = self._sweep(first, end, memory) if self._sweep else range(first, end)
+            if not len(hard):
+                continue
+            if tile is None:
+                tile = acquire_tile(self._problem.R, self._problem.C, flip=self._flip, newton=self._newton)
+            if len(hard) < end - first:
+                few = self._problem.take_matrices(hard)
+                self._scale_converted(few, tile)
+                self._problem.write_results(hard, few)
+            else:
+                self._scale_chunk(first, end, tile, memory)
+        if tile is not None:
+            release_tile(tile, newton=self._newton)
+        self._idle.give_back(memory)
 
-    def scale_unclassified(given, tried, tile, first, end):
-        """Scale some matrices whose zeros are not classified; return the indices of those that need this first."""
-        _run_kernel(kernel, tried, tile, first, end, size)
-        return first + find_unproven(given, first, end)
+    def _scale_chunk(self, first, end, tile, memory):
+        """Scale some matrices, of float64 without a copy."""
+        problem = self._problem
+        zero = self._direct and _has_zero(problem, first, end)
+        classified = _classify_part(problem, first, end) if zero and self._worded else None
+        if self._direct and (not zero or (classified and keeps_all_cells(classified))):
+            _run_kernel(self._kernel, self._whole, tile, first, end, self._size)
+            if self._judged and problem.status[first:end].any():
+                refine(problem.part(first, end))
+        elif self._worded:
+            self._scale_prepared(problem.part(first, end), tile, memory, classified)
+        elif self._direct:
+            self._scale_with_zeros(problem, self._limited, tile, first, end)
+        else:
+            self._scale_converted(problem.part(first, end), tile, memory)
 
-    def scale_with_zeros(given, tried, tile, first, end):
-        """Scale some matrices, and classify the zeros of those that need it; of all if several of the first do."""
-        cut = first + LANES if end - first >= LEAST_SAMPLED else end
-        left = scale_unclassified(given, tried, tile, first, cut)
-        if cut < end:
-            sound = len(left) <= MOST_UNPROVEN
-            more = scale_unclassified(given, tried, tile, cut, end) if sound else np.arange(cut, end)
-            left = np.concatenate((left, more))
-        if len(left):
-            few = given.take_matrices(left)
-            scale_prepared(few, tile)
-            given.write_results(left, few)
-
-    def scale_some(given, tile, memory=None):
+    def _scale_converted(self, given, tile, memory=None):
         """Scale matrices of any type, converted in this memory."""
         converted = _convert_to_float64(given, memory)
-        if not worded and _has_zero(converted, 0, given.n):
-            scale_with_zeros(converted, limit_iterations(converted), tile, 0, given.n)
+        if not self._worded and _has_zero(converted, 0, given.n):
+            self._scale_with_zeros(converted, self._limit_iterations(converted), tile, 0, given.n)
         else:
-            scale_prepared(converted, tile)
+            self._scale_prepared(converted, tile)
         if converted.out is not given.out:
             given.out[:] = converted.out
 
-    whole_limited = limit_iterations(problem) if direct and not worded else None
+    def _scale_prepared(self, part, tile, memory=None, classified=None):
+        """Scale a problem by the kernel, converted and without unsupported cells."""
+        with _prepare(part, memory, classified) as (pruned, dropped):
+            alone = dropped and part.n <= LANES  # dropped classes need loops: do not compile an unrolled kernel
+            _run_kernel(self._kernel, self._orient(pruned), tile, 0, part.n, None if alone else self._size)
+            if self._judged:
+                refine(pruned)
 
-    def work(_, start, stop):
-        """Scale the matrices from `start` to before `stop` in one tile, in chunks of float64."""
-        tile, memory = None, idle.take()
-        for first in range(start, stop, at_once):
-            end = min(first + at_once, stop)
-            hard = sweep(first, end, memory) if sweep else ()
-            if sweeping and not len(hard):
-                continue
-            if tile is None:
-                tile = acquire_tile(R, C, flip=flip, newton=newton)
-            if sweeping and len(hard) < end - first:
-                few = problem.take_matrices(hard)
-                scale_some(few, tile)
-                problem.write_results(hard, few)
-                continue
-            zero = direct and _has_zero(problem, first, end)
-            classified = _classify_part(problem, first, end) if zero and worded else None
-            if direct and (not zero or (classified and keeps_all_cells(classified))):
-                _run_kernel(kernel, whole, tile, first, end, size)
-                if judged and problem.status[first:end].any():
-                    refine(problem.part(first, end))
-            elif worded:
-                scale_prepared(problem.part(first, end), tile, memory, classified)
-            elif direct:
-                scale_with_zeros(problem, whole_limited, tile, first, end)
-            else:
-                scale_some(problem.part(first, end), tile, memory)
-        if tile is not None:
-            release_tile(tile, newton=newton)
-        idle.give_back(memory)
+    def _scale_with_zeros(self, given, limited, tile, first, end):
+        """Scale some matrices, and classify the zeros of those that need it; of all if several of the first do."""
+        cut = first + LANES if end - first >= LEAST_SAMPLED else end
+        left = self._scale_unclassified(given, limited, tile, first, cut)
+        if cut < end:
+            sound = len(left) <= MOST_UNPROVEN
+            more = self._scale_unclassified(given, limited, tile, cut, end) if sound else np.arange(cut, end)
+            left = np.concatenate((left, more))
+        if len(left):
+            few = given.take_matrices(left)
+            self._scale_prepared(few, tile)
+            given.write_results(left, few)
 
-    return work
+    def _scale_unclassified(self, given, limited, tile, first, end):
+        """Scale some matrices whose zeros are not classified; return the indices of those that need this first."""
+        _run_kernel(self._kernel, limited, tile, first, end, self._size)
+        return first + find_unproven(given, first, end)
+
+    def _limit_iterations(self, given):
+        """Return a problem as the kernel takes it, which gives up soon: it may have no solution."""
+        return self._orient(given._replace(max_iter=min(given.max_iter, ENOUGH_ITERATIONS)))
+
+    def _orient(self, given):
+        """Return a problem as the kernel takes it."""
+        return split_problem(_swap_axes(given) if self._flip else given)
 
 
 def _has_zero(problem, first, end):
