@@ -12,6 +12,7 @@ import numpy as np
 
 from cmfast._core import caller, dispatch, failures, lazy, validate
 from cmfast._core.adapters import _columns, _text_codes, adapter, read_only
+from cmfast._core.kernel_lookup import get_kernel
 from cmfast._core.sparse import is_sparse
 from cmfast._core.usual_options import NAMES_BY_INDEX
 from cmfast.kernels.loading import load
@@ -640,6 +641,16 @@ def are_far_apart(samples: Labels) -> bool:
 def _integer_codes() -> Any:
     """Return the kernel module that encodes integers, imported on first use because it imports Numba."""
     return load("cmfast.kernels.cpu._core.distinct")
+
+
+def count_few_integers(
+    y_true: np.ndarray, y_pred: np.ndarray, most: int, num_threads: int | None
+) -> tuple[np.ndarray, list[int]] | None:
+    """Count nonnegative integers below `most` into a matrix of those that occur; return it and these, or None."""
+    get_kernel("confusion_matrix", "cpu")  # announces compilations
+    kernels = load("cmfast.kernels.cpu.counting")
+    found = kernels.count_occurring(y_true, y_pred, most, num_threads)
+    return None if found is None else (found[0], found[1].tolist())
 
 
 def count_dense_range(

@@ -10,7 +10,7 @@ from cmfast._core import labels as _labels
 from cmfast._core.annotations import Array, DeviceT, Floats, Ignored, Label, Undefined
 from cmfast._core.usual_options import explain_options
 from cmfast.metrics import _plan, _samples
-from cmfast.metrics._evaluate import SUMS, check_options, evaluate_lazy_sums, get_ordered_sums
+from cmfast.metrics._evaluate import SUMS, check_options, evaluate, evaluate_lazy_sums, get_ordered_sums
 from cmfast.metrics._margins import Margins
 from cmfast.metrics._names import MetricName, Names
 
@@ -302,7 +302,6 @@ def from_labels(
     given = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "groups": groups}
     options = _samples.Options(n_classes, n_groups, ignore_index, sample_axes, whole_floats, num_threads, labels=labels)
     options = options._replace(pos_label=pos_label, positive=1 if _plan.is_binary(wanted) else None)
-    options = options._replace(ordered=any(map(get_ordered_sums, wanted)))
 
     def resolve_classes(C: int, classes: _samples.Classes) -> tuple[int, tuple[int, ...] | None]:
         """Return the index of the positive class and the class indices to average over, by `classes`."""
@@ -313,6 +312,13 @@ def from_labels(
         """Check that the requested metrics exist for `C` classes."""
         return _plan.make_plan(wanted, C, undefined, *resolve_classes(C, classes), argument="y_true and y_pred")
 
+    counted = _samples.count_few_classes(given, options, check)
+    if counted is not None:
+        M, classes = counted
+        place, chosen = resolve_classes(len(M), classes)
+        found = evaluate(M, wanted, undefined, place, "warn", num_threads, chosen)
+        return _plan.match_requested_type(names, wanted, found)
+    options = options._replace(ordered=any(map(get_ordered_sums, wanted)))
     sums, classes = _samples.sum_labels(given, options, check)
     if labels is None and names is not None and _labels.are_unordered_text(classes):
         _warn_if_text_unordered(names, wanted, y_true, y_pred)

@@ -80,6 +80,7 @@ def _resolve_known_names(names: object, argument: str) -> tuple[str, ...]:
     return found
 
 
+@lru_cache(maxsize=256)
 def is_binary(names: tuple[str, ...]) -> bool:
     """Return whether any of the known metric names needs 2x2 matrices."""
     return any(form is not None and form.binary for form in map(find_form, names))

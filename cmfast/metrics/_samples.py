@@ -12,6 +12,7 @@ from cmfast._core.adapters import _text_codes, adapter, read_only
 from cmfast._core.annotations import Array, Ignored
 from cmfast.metrics._margins import Margins
 
+MOST_COUNTED_CLASSES = 256  # counting and evaluating a matrix takes .3 to .7 of the time of class sums
 MOST_WEIGHT_BYTES = 4  # of integer weights of Dask arrays: sums of chunks stay within int64
 
 # Class labels in order, with None for a class without a label; or None for the classes 0, 1, ...
@@ -42,8 +43,6 @@ def sum_labels(
     """Return diagonal, margins and distance sums of validated labels, and the class labels.
 
     `check` is called with the number of classes and the class labels as soon as they are known.
-
-    `check` sees the number of classes, and what they are called, as soon as it is known.
     """
     threads = validate.num_threads(options.num_threads)
     if lazy.are_lazy(*given.values()):
@@ -102,6 +101,43 @@ def sum_labels(
         return _sum_integers(samples, ignored, options, check, counting)
     check(n_classes, None)
     return _sum_class_ids(samples, n_classes=n_classes, ignored=ignored, ordered=ordered, **counting), None
+
+
+def count_few_classes(
+    given: dict[str, Array], options: Options, check: Callable[[int, Classes], object]
+) -> tuple[Any, Classes] | None:
+    """Count integer labels of few classes into a confusion matrix; return it with the class labels.
+
+    None if class sums are needed: for many classes, and for arrays or options that need more than counting. `check` is
+    called as :func:`sum_labels` does.
+    """
+    y_true, y_pred, weight, groups = given.values()
+    plain = weight is groups is options.n_groups is options.ignore_index is options.labels is None
+    if not plain or options.sample_axes != 1 or options.whole_floats is not False:
+        return None
+    if not type(y_true) is type(y_pred) is np.ndarray or not _labels.are_plain(y_true, y_pred) or not y_true.size:
+        return None
+    threads, n_classes = validate.num_threads(options.num_threads), options.n_classes
+    if n_classes is not None:
+        n_classes = validate.count("n_classes", n_classes)
+        if n_classes > MOST_COUNTED_CLASSES:
+            return None
+        check(n_classes, None)
+        sizes = {"n_classes": n_classes, "labels": None, "n_groups": None, "num_threads": threads}
+        M, _, outside = dispatch.call("confusion_matrix", y_true, y_pred, None, None, **sizes)
+        return None if outside is not None else (M, None)
+    found = _labels.count_few_integers(y_true, y_pred, MOST_COUNTED_CLASSES, threads)
+    if found is None:
+        return None
+    M, occurring = found
+    classes, named = _name_integer_classes(options, occurring)
+    C = len(classes)
+    check(C, named)
+    if len(occurring) < C:
+        at = [classes.index(label) for label in occurring]
+        every = list(range(len(at)))
+        M = adapter(M).scatter(M, (C, C), [every, every], [at, at])
+    return M, named
 
 
 def _ignore_unlisted_pairs(truth: Any, guess: Any) -> Any:
@@ -324,9 +360,8 @@ def _sum_integers(
         found: Sequence[int] = range(dispatch.shape_of(sums.diagonal)[-1])
     else:
         found = table[2] if table is not None else _labels.list_occurring(samples, ignored, threads)
-    classes = _complete_integer_classes(options, found)
+    classes, named = _name_integer_classes(options, found)
     C = len(classes)
-    named = None if isinstance(classes, range) or classes == list(range(C)) else list(classes)
     check(C, named)
     if sums is not None and len(found) == C:
         return sums, named
@@ -341,6 +376,13 @@ def _sum_integers(
         samples = samples._replace(y_true=truth, y_pred=guess)
         ignored = None if ignored is None else _labels.NO_POSITION
     return _sum_class_ids(samples, n_classes=C, ignored=ignored, ordered=options.ordered, **counting), named
+
+
+def _name_integer_classes(options: Options, found: Sequence[int]) -> tuple[Sequence[Any], Classes]:
+    """Return the completed integer classes, and their labels, None if they are 0, 1, ..."""
+    classes = _complete_integer_classes(options, found)
+    is_range = isinstance(classes, range) or classes == list(range(len(classes)))
+    return classes, None if is_range else list(classes)
 
 
 def _sum_table(table: tuple[Any, int, list[int]], classes: Sequence[Any], num_threads: int | None) -> Margins[Any]:

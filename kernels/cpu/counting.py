@@ -26,7 +26,10 @@ MOST_FEW_CLASSES = 300  # given classes up to which NumPy counts
 INT64, UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
 LEAST_LARGE_SPAN = 512  # range of labels from which on a table of all pairs, of 2 MB, takes longer than few samples
 GUESS = 4096  # labels sampled to guess the size of the table
+SAMPLED_LABELS = 1024  # at least, to guess the size of the table of one row
+MOST_COUNTED_TWICE = 1 << 16  # pairs that are counted again if the guess was too small
 FINE = np.int8(OK)
+ALL = slice(None)
 
 # Types that kernels are compiled for; a negative id viewed as unsigned is out of range, as it must be.
 VIEWS = {
@@ -364,9 +367,9 @@ def confusion_matrix(y_true, y_pred, weight, groups, *, n_classes, labels, n_gro
     Arguments are those of the public function. The last result is None, or a tuple: the name of the argument, the
     limit, the number of values out of range, and the first of them as (index, value).
     """
-    if weight is None and groups is None and labels is None and ignored is None and y_true.shape == y_pred.shape:
-        few = y_true.ndim == 1 and 0 < y_true.size <= MOST_NUMPY_SAMPLES and (n_classes or 0) <= MOST_FEW_CLASSES
-        table = _count_few(y_true, y_pred, n_classes) if few else None
+    is_plain = weight is groups is labels is ignored is None
+    if is_plain and y_true.ndim == 1 and y_true.size and y_true.shape == y_pred.shape:
+        table = _count_pairs(y_true, y_pred, n_classes, num_threads)
         if table is not None:
             return table, FINE, None
     samples = _LabelSamples(y_true, y_pred, weight, groups, ignored, num_threads)
@@ -399,10 +402,77 @@ def confusion_matrix(y_true, y_pred, weight, groups, *, n_classes, labels, n_gro
     return (*_shape_tables(table, samples.batch, groups is not None, weight), None)
 
 
-def _count_few(y_true, y_pred, n_classes):
-    """Count a few small labels with NumPy; None if they are large, negative or not below `n_classes`.
+def _count_pairs(y_true, y_pred, n_classes, num_threads):
+    """Count unweighted pairs of one row into a matrix; None if they need the general way."""
+    if n_classes is None:
+        found = count_occurring(y_true, y_pred, FEW_LABELS, num_threads)
+        return None if found is None else found[0]
+    if y_true.size <= MOST_NUMPY_SAMPLES:
+        found = _count_few(y_true, y_pred, n_classes, n_classes) if n_classes <= MOST_FEW_CLASSES else None
+        return None if found is None else found[0]
+    if y_true.size > SAMPLES_PER_PIECE:
+        return None
+    table, outside = _count_piece(y_true, y_pred, n_classes)
+    return None if outside else table
 
-    In the general path Python overhead would be nearly all of the time.
+
+def count_occurring(y_true, y_pred, most, num_threads=None):
+    """Count pairs of labels into a matrix of the labels that occur; return it and these labels.
+
+    None for labels that are negative or not below `most`, or where another way is faster. Arrays are of shape (n,).
+    """
+    n = y_true.size
+    if n <= MOST_NUMPY_SAMPLES:
+        return _count_few(y_true, y_pred, None, most)
+    step = max(1, n // SAMPLED_LABELS)
+    highest = max(int(y[::step].max()) for y in (y_true, y_pred))
+    # A table of just these labels needs no copy; among many pairs a larger one avoids a second count.
+    span = highest + 1 if n <= MOST_COUNTED_TWICE else 1 << highest.bit_length()
+    for is_last in (False, True):
+        if not 0 < span <= min(most, MOST_LABEL_SPAN) or (span > LEAST_LARGE_SPAN and n < span**2):
+            return None
+        if n <= SAMPLES_PER_PIECE:
+            table, outside = _count_piece(y_true, y_pred, span)
+        else:
+            table, outside = _LabelSamples(y_true, y_pred, None, None, None, num_threads).tables(
+                0, span, 1, weighted=False
+            )
+            table = table[0, 0]
+        if not outside:
+            return _select_occurring(table)
+        if is_last or min(int(y.min()) for y in (y_true, y_pred)) < 0:
+            return None
+        span = max(int(y.max()) for y in (y_true, y_pred)) + 1
+    return None
+
+
+def _select_occurring(table):
+    """Return the rows and columns of a square table of the labels that occur, and these labels."""
+    if np.count_nonzero(table.diagonal()) == len(table):
+        return table, np.arange(len(table))
+    present = table.any(axis=0) | table.any(axis=1)
+    order = present.nonzero()[0]
+    if order.size == len(table):
+        return table, order
+    if _are_range(order):  # a copy by rows takes a fraction of the time
+        return np.ascontiguousarray(table[order[0] : order[-1] + 1, order[0] : order[-1] + 1]), order
+    return table[order[:, None], order], order
+
+
+def _count_piece(y_true, y_pred, n_classes):
+    """Count the pairs of a row that is not split; return their matrix and the number of pairs out of range."""
+    dtype = None if y_true.dtype == y_pred.dtype and y_true.dtype in VIEWS else np.int64
+    truth, guess = (block(y[None], ALL, ALL, dtype) for y in (y_true, y_pred))
+    out, outside = np.zeros((1, n_classes**2), np.int64), np.zeros(1, np.int64)
+    _count_unweighted(truth, guess, 0, n_classes, out, outside)
+    return out.reshape(n_classes, n_classes), int(outside[0])
+
+
+def _count_few(y_true, y_pred, n_classes, most):
+    """Count a few small labels with NumPy; return their matrix and the labels that occur, or None.
+
+    None if labels are large, negative or not below `n_classes`, or if more than `most` occur. In the general path
+    Python overhead would be nearly all of the time.
     """
     truth = y_true if y_true.dtype is INT64 else y_true.astype(np.int64)
     guess = y_pred if y_pred.dtype is INT64 else y_pred.astype(np.int64)
@@ -410,16 +480,18 @@ def _count_few(y_true, y_pred, n_classes):
     # Unsigned: one comparison for both ends.
     if np.maximum.reduce(both.view(UINT64)) >= (FEW_LABELS if n_classes is None else n_classes):
         return None
-    C = n_classes
+    C, order = n_classes, None
     if C is None:
         frequencies = np.bincount(both)
         order = frequencies.nonzero()[0]
         C = order.size
+        if most < C:
+            return None
         if frequencies.size > C:
             places = np.empty(frequencies.size, np.int64)
             places[order] = np.arange(C)
             truth, guess = places[truth], places[guess]
-    return np.bincount(truth * C + guess, minlength=C * C).reshape(C, C)
+    return np.bincount(truth * C + guess, minlength=C * C).reshape(C, C), order
 
 
 def _count_range(samples, labels, n_groups):

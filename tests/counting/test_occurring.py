@@ -1,0 +1,68 @@
+"""Counting into a matrix of the labels that occur, whatever their number, agrees with NumPy."""
+
+import numpy as np
+import pytest
+
+import cmfast
+from cmfast.kernels.cpu import counting
+
+FEW, TWICE, PIECE = counting.MOST_NUMPY_SAMPLES, counting.MOST_COUNTED_TWICE, counting.SAMPLES_PER_PIECE
+SPAN, LARGE = counting.MOST_LABEL_SPAN, counting.LEAST_LARGE_SPAN
+
+
+def _count(y, p):
+    order, codes = np.unique(np.concatenate([y, p]), return_inverse=True)
+    C, n = len(order), len(y)
+    return np.bincount(codes[:n] * C + codes[n:], minlength=C * C).reshape(C, C)
+
+
+@pytest.mark.parametrize("n", [1, FEW, FEW + 1, TWICE, TWICE + 1, PIECE, PIECE + 1, 2 * PIECE + 3])
+@pytest.mark.parametrize("C", [1, 2, 63, 127, LARGE - 1, LARGE, LARGE + 1, SPAN, SPAN + 1])
+def test_numbers_of_samples_and_classes(rng, n, C):
+    y, p = rng.integers(0, C, (2, n))
+    want = _count(y, p)
+    found = cmfast.confusion_matrix(y, p)
+    assert found.dtype == np.int64
+    assert found.flags.c_contiguous
+    np.testing.assert_array_equal(found, want)
+    np.testing.assert_array_equal(cmfast.confusion_matrix(y.astype(np.int32), p), want)
+    np.testing.assert_array_equal(cmfast.confusion_matrix(y * 3, p * 3), want)
+    np.testing.assert_array_equal(cmfast.confusion_matrix(y + 7, p + 7), want)
+    np.testing.assert_array_equal(cmfast.confusion_matrix(y - 7, p - 7), want)
+
+
+@pytest.mark.parametrize("n", [FEW + 1, TWICE + 1, PIECE + 1])
+@pytest.mark.parametrize("rare", [3, 200, SPAN, 10**6, 2**62, -1, -(2**62)])
+def test_label_that_no_sample_of_the_labels_shows(rng, n, rare):
+    y, p = rng.integers(0, 3, (2, n))
+    for labels in (y, p):
+        labels[n - 2] = rare
+        np.testing.assert_array_equal(cmfast.confusion_matrix(y, p), _count(y, p))
+        labels[n - 2] = 1
+
+
+@pytest.mark.parametrize("n", [FEW, FEW + 1, PIECE + 1])
+def test_given_classes_and_layouts(rng, n):
+    y, p = rng.integers(0, 5, (2, n))
+    want = np.bincount(y * 400 + p, minlength=400**2).reshape(400, 400)
+    for C in (5, 300, 301, 400):
+        np.testing.assert_array_equal(cmfast.confusion_matrix(y, p, n_classes=C), want[:C, :C])
+    for make in (
+        lambda labels: np.repeat(labels, 3)[::3],
+        lambda labels: labels[::-1].copy()[::-1],
+        lambda labels: labels.astype(">i2"),
+        lambda labels: labels.astype(np.uint64),
+    ):
+        one, other = make(y), make(p)
+        one.flags.writeable = False
+        np.testing.assert_array_equal(cmfast.confusion_matrix(one, other, n_classes=5), want[:5, :5])
+        np.testing.assert_array_equal(cmfast.confusion_matrix(one, other), want[:5, :5])
+    y[-1] = 5
+    with pytest.raises(ValueError, match=rf"y_true must be in 0..4, got 1 outside \(first: 5 at {n - 1}\)"):
+        cmfast.confusion_matrix(y, p, n_classes=5)
+    large = np.array([2**63, 2**64 - 1, 0, 1, 2, 3], np.uint64)
+    np.testing.assert_array_equal(cmfast.confusion_matrix(large[y], large[p]), _count(large[y], large[p]))
+    if n > 1:
+        signed = np.where(p == 0, -1, p)
+        both = [np.array([int(label) for label in labels], object) for labels in (large[y], signed)]
+        np.testing.assert_array_equal(cmfast.confusion_matrix(large[y], signed), _count(*both))
