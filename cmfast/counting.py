@@ -285,19 +285,21 @@ def confusion_matrix(
         n_classes = validate.count("n_classes", n_classes)
         if 8 * n_classes**2 > validate.LARGEST_INT64 and sparse is not True:
             validate.refuse_memory(8 * n_classes**2, n_classes=n_classes)
-    nothing_else = labels is sample_weight is groups is n_groups is ignore_index is normalize is None
+    nothing_else = labels is groups is n_groups is ignore_index is normalize is None
     if (
         nothing_else
         and sample_axes is ONE_AXIS
         and whole_floats is sparse is False
         and type(y_true) is type(y_pred) is np.ndarray
         and _labels.are_plain(y_true, y_pred)
-    ):
+        and (sample_weight is None or _labels.are_plain_weights(sample_weight, y_true))
+    ):  # fast path
         sizes = {"n_classes": n_classes, "labels": None, "n_groups": None, "num_threads": num_threads}
-        matrix, _, outside = dispatch.call("confusion_matrix", y_true, y_pred, None, None, **sizes)  # fast path
+        matrix, status, outside = dispatch.call("confusion_matrix", y_true, y_pred, sample_weight, None, **sizes)
         if outside is not None:
             _labels.refuse_outside(*outside)
-        return matrix
+        if sample_weight is None or status == Status.CONVERGED:  # bad weights are reported below
+            return matrix
     arrays = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "groups": groups}
     if lazy.are_lazy(*arrays.values()):
         known = {"n_classes": n_classes, "labels": labels, "n_groups": n_groups, "ignore_index": ignore_index}

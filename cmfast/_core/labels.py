@@ -24,6 +24,7 @@ TEXT_KINDS = "OSTU"  # of dtypes that may hold text
 MOST_CODE_TABLE_CELLS = 1 << 12  # a table of codes may have so many cells, even if there are fewer samples
 SAME_BITS = 1 << 15  # cells up to which sums of weights are partitioned alike for every number of classes
 INTEGERS = frozenset(map(np.dtype, "?bBhHiIlLqQ"))
+FLOAT_WEIGHTS = frozenset(map(np.dtype, "fd"))
 MOST_COUNTED_SPAN = 1 << 10  # range up to which integers are counted in a dense table of the whole range
 MOST_GAPLESS_CELLS = 1 << 16  # class sums up to which integers are taken for 0, 1, ..., even if there are fewer samples
 FEW_SAMPLES = 1 << 10  # read to tell whether integers are far apart; with fewer samples it does not matter
@@ -104,6 +105,11 @@ def adopt(
 def are_plain(y_true: np.ndarray, y_pred: np.ndarray) -> bool:
     """Whether both are one-dimensional integer arrays of the same shape, which need no further checks."""
     return y_true.dtype in INTEGERS and y_pred.dtype in INTEGERS and y_true.ndim == 1 and y_true.shape == y_pred.shape
+
+
+def are_plain_weights(weight: Any, y_true: np.ndarray) -> bool:
+    """Whether these are float weights of one-dimensional labels, which need no further checks."""
+    return type(weight) is np.ndarray and weight.dtype in FLOAT_WEIGHTS and weight.shape == y_true.shape
 
 
 def check_known(

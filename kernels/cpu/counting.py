@@ -24,12 +24,14 @@ MOST_NUMPY_SAMPLES = 4096
 FEW_LABELS = 1 << 14  # labels below which a few are counted by NumPy: sums of so many zeros take 3 us
 MOST_FEW_CLASSES = 300  # given classes up to which NumPy counts
 INT64, UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
+WEIGHTS = (np.dtype(np.float32), np.dtype(np.float64))
 LEAST_LARGE_SPAN = 512  # range of labels from which on a table of all pairs, of 2 MB, takes longer than few samples
 GUESS = 4096  # labels sampled to guess the size of the table
 SAMPLED_LABELS = 1024  # at least, to guess the size of the table of one row
 MOST_COUNTED_TWICE = 1 << 16  # pairs that are counted again if the guess was too small
 FINE = np.int8(OK)
 ALL = slice(None)
+SAFE_SUM = 1e300  # far enough below the largest float64 for sums that are rounded
 
 # Types that kernels are compiled for; a negative id viewed as unsigned is out of range, as it must be.
 VIEWS = {
@@ -185,6 +187,36 @@ def _count_distant_cells(y_true, y_pred, classes, out, outside):
         outside[row] = t.shape[0] - inside
 
 
+@jit()
+def _add_weights(y_true, y_pred, weight, classes, out, outside):
+    """Add the weight of each pair of labels to each row's table, in their order; count pairs out of range.
+
+    Cell indices are computed by SIMD, a block at a time. A pair out of range adds 0 to the first cell, which no sum can
+    show: it starts as positive zero.
+    """
+    low, n_classes = classes
+    cells, weights = np.empty(PREFETCHED_PAIRS, np.uint64), np.empty(PREFETCHED_PAIRS, weight.dtype)
+    is_distant, zero = out.shape[1] >= LEAST_DISTANT_CELLS // 8, weights.dtype.type(0)
+    for row in range(out.shape[0]):
+        t, p, table = y_true[row % y_true.shape[0]], y_pred[row % y_pred.shape[0]], out[row]
+        w, inside = weight[row % weight.shape[0]], 0
+        for first in range(0, t.shape[0], PREFETCHED_PAIRS):
+            m = min(PREFETCHED_PAIRS, t.shape[0] - first)
+            truth, guess, added = t[first : first + m], p[first : first + m], w[first : first + m]
+            for k in range(m):
+                i, j = np.uint64(truth[k]) - low, np.uint64(guess[k]) - low
+                is_inside = (i < n_classes) & (j < n_classes)
+                cells[k] = i * n_classes + j if is_inside else np.uint64(0)
+                weights[k] = added[k] if is_inside else zero
+                inside += np.int64(is_inside)
+            if is_distant:
+                for k in range(m):
+                    prefetch(out, row, np.int64(cells[k]))
+            for k in range(m):
+                table[cells[k]] += weights[k]
+        outside[row] = t.shape[0] - inside
+
+
 def _count_unweighted(y_true, y_pred, low, n_classes, out, outside):
     """Add the pairs of each row to its flat table in `out` and set `outside`, by the fastest kernel for their type."""
     classes, kind = (np.uint64(low % 2**64), np.uint64(n_classes)), y_true.dtype
@@ -249,7 +281,7 @@ class _LabelSamples:
         classes = np.uint64(low % 2**64), np.uint64(n_classes)
         same = self.y_true.dtype == self.y_pred.dtype
         as_int = None if same and self.y_true.dtype in VIEWS else np.int64
-        plain = weight is None and self.groups is None and self.ignored is None
+        plain = self.groups is None and self.ignored is None
 
         def count(rows, samples, out, outside):
             """Count samples of some rows into tables."""
@@ -259,8 +291,10 @@ class _LabelSamples:
                 block(weight, rows, samples, sums),
                 block(self.groups, rows, samples, np.int64),
             )
-            if plain:
+            if plain and weight is None:
                 _count_unweighted(*arrays[:2], low, n_classes, out, outside)
+            elif plain:
+                _add_weights(*arrays[:3], classes, out, outside)
             else:
                 _count_rows(*arrays, classes, self.ignored, out, outside)
 
@@ -274,7 +308,13 @@ class _LabelSamples:
 
         if parts > 1 and sums is np.int64:
             least = 4 * cells if n_classes <= MOST_BLOCK_CLASSES else 0
-            viewed = plain and as_int is None and self.y_true.flags.c_contiguous and self.y_pred.flags.c_contiguous
+            viewed = (
+                plain
+                and weight is None
+                and as_int is None
+                and self.y_true.flags.c_contiguous
+                and self.y_pred.flags.c_contiguous
+            )
             out, outside = self._add_in_any_order(count, cells, least, MOST_JOINED if viewed else MOST_CONVERTED)
             return out.reshape(self.rows, n_groups, n_classes, n_classes), int(outside.sum())
         out = np.zeros((self.rows * parts, cells), sums)
@@ -367,9 +407,9 @@ def confusion_matrix(y_true, y_pred, weight, groups, *, n_classes, labels, n_gro
     Arguments are those of the public function. The last result is None, or a tuple: the name of the argument, the
     limit, the number of values out of range, and the first of them as (index, value).
     """
-    is_plain = weight is groups is labels is ignored is None
-    if is_plain and y_true.ndim == 1 and y_true.size and y_true.shape == y_pred.shape:
-        table = _count_pairs(y_true, y_pred, n_classes, num_threads)
+    one_row = groups is labels is ignored is None and y_true.ndim == 1 and y_true.size and y_true.shape == y_pred.shape
+    if one_row and (weight is None or (weight.dtype in WEIGHTS and weight.shape == y_true.shape)):
+        table = _count_pairs(y_true, y_pred, weight, n_classes, num_threads)
         if table is not None:
             return table, FINE, None
     samples = _LabelSamples(y_true, y_pred, weight, groups, ignored, num_threads)
@@ -402,56 +442,78 @@ def confusion_matrix(y_true, y_pred, weight, groups, *, n_classes, labels, n_gro
     return (*_shape_tables(table, samples.batch, groups is not None, weight), None)
 
 
-def _count_pairs(y_true, y_pred, n_classes, num_threads):
-    """Count unweighted pairs of one row into a matrix; None if they need the general way."""
-    if n_classes is None:
-        found = count_occurring(y_true, y_pred, FEW_LABELS, num_threads)
-        return None if found is None else found[0]
-    if y_true.size <= MOST_NUMPY_SAMPLES:
-        found = _count_few(y_true, y_pred, n_classes, n_classes) if n_classes <= MOST_FEW_CLASSES else None
-        return None if found is None else found[0]
-    if y_true.size > SAMPLES_PER_PIECE:
+def _count_pairs(y_true, y_pred, weight, n_classes, num_threads):
+    """Count pairs of one row into a matrix, or add their float weights in their order; None in the general case."""
+    n = y_true.size
+    if weight is not None and n > SAMPLES_PER_PIECE:
         return None
-    table, outside = _count_piece(y_true, y_pred, n_classes)
-    return None if outside else table
+    if n_classes is None:
+        found = count_occurring(y_true, y_pred, FEW_LABELS, num_threads, weight)
+        table = None if found is None else found[0]
+    elif n <= MOST_NUMPY_SAMPLES:
+        few = n_classes <= MOST_FEW_CLASSES
+        found = _count_few(y_true, y_pred, n_classes, n_classes, weight) if few else None
+        table = None if found is None else found[0]
+    elif n > SAMPLES_PER_PIECE:
+        return None
+    else:
+        table, outside = _count_piece(y_true, y_pred, n_classes, weight)
+        if outside:
+            return None
+    return table if weight is None or table is None or _are_finite(table, weight) else None
 
 
-def count_occurring(y_true, y_pred, most, num_threads=None):
+def _are_finite(table, weight):
+    """Return whether all sums of weights are finite; read the smaller of both arrays."""
+    if 0 < weight.size < table.size:
+        # NaN is the extreme of an array that has one, and fails both comparisons.
+        limit = SAFE_SUM / weight.size
+        if -limit < float(weight.min()) and float(weight.max()) < limit:
+            return True
+    return bool(np.isfinite(table).all())
+
+
+def count_occurring(y_true, y_pred, most, num_threads=None, weight=None):
     """Count pairs of labels into a matrix of the labels that occur; return it and these labels.
 
     None for labels that are negative or not below `most`, or where another way is faster. Arrays are of shape (n,).
+    With float weights, of at most one piece of pairs, these are added in their order.
     """
     n = y_true.size
     if n <= MOST_NUMPY_SAMPLES:
-        return _count_few(y_true, y_pred, None, most)
-    step = max(1, n // SAMPLED_LABELS)
-    highest = max(int(y[::step].max()) for y in (y_true, y_pred))
+        return _count_few(y_true, y_pred, None, most, weight)
+    highest = _guess_highest(y_true, y_pred)
     # A table of just these labels needs no copy; among many pairs a larger one avoids a second count.
-    span = highest + 1 if n <= MOST_COUNTED_TWICE else 1 << highest.bit_length()
+    span = highest + 1 if n <= MOST_COUNTED_TWICE or weight is not None else 1 << highest.bit_length()
     for is_last in (False, True):
-        if not 0 < span <= min(most, MOST_LABEL_SPAN) or (span > LEAST_LARGE_SPAN and n < span**2):
+        if not 0 < span <= min(most, MOST_LABEL_SPAN) or (weight is None and span > LEAST_LARGE_SPAN and n < span**2):
             return None
         if n <= SAMPLES_PER_PIECE:
-            table, outside = _count_piece(y_true, y_pred, span)
+            table, outside = _count_piece(y_true, y_pred, span, weight)
         else:
-            table, outside = _LabelSamples(y_true, y_pred, None, None, None, num_threads).tables(
-                0, span, 1, weighted=False
-            )
+            samples = _LabelSamples(y_true, y_pred, None, None, None, num_threads)
+            table, outside = samples.tables(0, span, 1, weighted=False)
             table = table[0, 0]
         if not outside:
-            return _select_occurring(table)
+            if np.count_nonzero(table.diagonal()) == span:
+                return table, np.arange(span)
+            # A label whose pairs weigh nothing occurs nonetheless.
+            return _select_occurring(table, table if weight is None else _count_piece(y_true, y_pred, span)[0])
         if is_last or min(int(y.min()) for y in (y_true, y_pred)) < 0:
             return None
         span = max(int(y.max()) for y in (y_true, y_pred)) + 1
     return None
 
 
-def _select_occurring(table):
-    """Return the rows and columns of a square table of the labels that occur, and these labels."""
-    if np.count_nonzero(table.diagonal()) == len(table):
-        return table, np.arange(len(table))
-    present = table.any(axis=0) | table.any(axis=1)
-    order = present.nonzero()[0]
+def _guess_highest(y_true, y_pred):
+    """Return the highest label of a few samples."""
+    step = max(1, y_true.size // SAMPLED_LABELS)
+    return max(int(y_true[::step].max()), int(y_pred[::step].max()))
+
+
+def _select_occurring(table, counts):
+    """Return the rows and columns of a square table of the labels that the counts show to occur, and these labels."""
+    order = (counts.any(axis=0) | counts.any(axis=1)).nonzero()[0]
     if order.size == len(table):
         return table, order
     if _are_range(order):  # a copy by rows takes a fraction of the time
@@ -459,17 +521,22 @@ def _select_occurring(table):
     return table[order[:, None], order], order
 
 
-def _count_piece(y_true, y_pred, n_classes):
-    """Count the pairs of a row that is not split; return their matrix and the number of pairs out of range."""
+def _count_piece(y_true, y_pred, n_classes, weight=None):
+    """Count the pairs of a row that is not split, or add their float weights; return matrix and pairs out of range."""
     dtype = None if y_true.dtype == y_pred.dtype and y_true.dtype in VIEWS else np.int64
     truth, guess = (block(y[None], ALL, ALL, dtype) for y in (y_true, y_pred))
-    out, outside = np.zeros((1, n_classes**2), np.int64), np.zeros(1, np.int64)
-    _count_unweighted(truth, guess, 0, n_classes, out, outside)
+    out = np.zeros((1, n_classes**2), np.int64 if weight is None else np.float64)
+    outside = np.zeros(1, np.int64)
+    if weight is None:
+        _count_unweighted(truth, guess, 0, n_classes, out, outside)
+    else:
+        weights = block(weight[None], ALL, ALL, np.float64)
+        _add_weights(truth, guess, weights, (np.uint64(0), np.uint64(n_classes)), out, outside)
     return out.reshape(n_classes, n_classes), int(outside[0])
 
 
-def _count_few(y_true, y_pred, n_classes, most):
-    """Count a few small labels with NumPy; return their matrix and the labels that occur, or None.
+def _count_few(y_true, y_pred, n_classes, most, weight=None):
+    """Count a few small labels with NumPy, or add float weights; return matrix and labels that occur, or None.
 
     None if labels are large, negative or not below `n_classes`, or if more than `most` occur. In the general path
     Python overhead would be nearly all of the time.
@@ -491,7 +558,7 @@ def _count_few(y_true, y_pred, n_classes, most):
             places = np.empty(frequencies.size, np.int64)
             places[order] = np.arange(C)
             truth, guess = places[truth], places[guess]
-    return np.bincount(truth * C + guess, minlength=C * C).reshape(C, C), order
+    return np.bincount(truth * C + guess, weight, C * C).reshape(C, C), order
 
 
 def _count_range(samples, labels, n_groups):
@@ -579,6 +646,7 @@ def _shape_tables(table, batch, grouped, weight):
     status = np.zeros(shape, np.int8)
     if weight is None or weight.dtype.kind != "f":
         return table, status
-    status[~np.isfinite(table).all(axis=(-2, -1))] = INVALID
-    table[status != OK] = np.nan
+    if not _are_finite(table, weight):
+        status[~np.isfinite(table).all(axis=(-2, -1))] = INVALID
+        table[status != OK] = np.nan
     return table, status
