@@ -318,7 +318,7 @@ class _TileWorker:
                 tile = acquire_tile(self._problem.R, self._problem.C, flip=self._flip, newton=self._newton)
             if len(hard) < end - first:
                 few = self._problem.take_matrices(hard)
-                self._scale_converted(few, tile)
+                self._convert_and_scale(few, tile)
                 self._problem.write_results(hard, few)
             else:
                 self._scale_chunk(first, end, tile, memory)
@@ -340,9 +340,9 @@ class _TileWorker:
         elif self._direct:
             self._scale_with_zeros(problem, self._limited, tile, first, end)
         else:
-            self._scale_converted(problem.part(first, end), tile, memory)
+            self._convert_and_scale(problem.part(first, end), tile, memory)
 
-    def _scale_converted(self, given, tile, memory=None):
+    def _convert_and_scale(self, given, tile, memory=None):
         """Scale matrices of any type, converted in this memory."""
         converted = _convert_to_float64(given, memory)
         if not self._worded and _has_zero(converted, 0, given.n):
