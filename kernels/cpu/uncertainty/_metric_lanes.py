@@ -177,11 +177,22 @@ def add_ranges(M, C, lanes, given, derivatives, parts, start, stop):
                 line = (m // WIDTH * ordinals + k) * WIDTH + m % WIDTH
                 _add_ordinal_rows(X, C, rows, bent, line, right, place, 2 * groups + k)
         for group in range(len(lanes.nominal) // WIDTH):
-            squares, begin = load(place, 2 * group + 1), (group * NOMINAL_SLOPES + COLUMN_SLOPE) * C
-            for j in range(C):
-                c = load(slopes, begin + j)
-                squares = fma(below[0, j], c * c, squares)
-            store(place, 2 * group + 1, squares)
+            begin = (group * NOMINAL_SLOPES + COLUMN_SLOPE) * C
+            store(place, 2 * group + 1, load(place, 2 * group + 1) + _sum_columns(slopes[begin : begin + C], below))
+
+
+@jit(inner=True, borrows=True)
+def _sum_columns(slopes, below):
+    """Return the squares of the derivatives in columns times the sums of these, in four sums to hide latency."""
+    a, b, c, d, last = splat(0.0), splat(0.0), splat(0.0), splat(0.0), len(slopes) // 4 * 4
+    for j in range(0, last, 4):
+        w, x, y, z = load(slopes, j), load(slopes, j + 1), load(slopes, j + 2), load(slopes, j + 3)
+        a, b = fma(below[0, j], w * w, a), fma(below[0, j + 1], x * x, b)
+        c, d = fma(below[0, j + 2], y * y, c), fma(below[0, j + 3], z * z, d)
+    for j in range(last, len(slopes)):
+        w = load(slopes, j)
+        a = fma(below[0, j], w * w, a)
+    return (a + b) + (c + d)
 
 
 @jit(inner=True, borrows=True)
