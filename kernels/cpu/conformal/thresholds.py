@@ -102,30 +102,61 @@ def _normalize_score(x):
 
 
 @jit(inner=True)
-def _collect_largest(s, k, values):
-    """Copy scores of a row to the front of `values`, all but some whose rank is below `k`; return how many.
+def _collect_between(s, lowest, highest, values):
+    """Copy the scores of a row between two ranks to the front of `values`; return how many, and how many are lower.
 
-    A sample of the row shows from where on. If it misleads, all are copied.
+    A sample of the row shows from where and up to where. If it misleads, all are copied.
     """
-    n, count, least, seed = len(s), 0, -np.inf, SEED
+    n, count, lower, least, most, seed = len(s), 0, 0, -np.inf, np.inf, SEED
     if n > MOST_QUICK:
         for i in range(SAMPLED):
             seed = _draw(seed)
             values[i] = _normalize_score(s[np.int64(seed % np.uint64(n))])
-        share = (k - 1) / n
-        place = np.int64(share * SAMPLED - 2.0 * np.sqrt(SAMPLED * share * (1.0 - share)) - 1.0)
-        if place >= 0:
-            _select_few(values, 0, SAMPLED, place)
-            least = values[place]
-    for i in range(n):
-        x = _normalize_score(s[i])
-        values[count] = x
-        count += x >= least
-    if n - count < k:
-        return count
+        first, last = _find_sampled_rank((lowest - 1) / n, -1.0), _find_sampled_rank((highest - 1) / n, 1.0)
+        if first >= 0:
+            _select_few(values, 0, SAMPLED, first)
+            least = values[first]
+        if last < SAMPLED:
+            _select_few(values, max(first, 0), SAMPLED, last)
+            most = values[last]
+    if lowest + highest > n:  # most scores are lower: they leave first
+        for i in range(n):
+            x = _normalize_score(s[i])
+            values[count] = x
+            count += x >= least
+        lower = n - count
+        count = _keep(values, count, most, False)
+    else:
+        for i in range(n):
+            x = _normalize_score(s[i])
+            values[count] = x
+            count += x <= most
+        below = count
+        count = _keep(values, count, least, True)
+        lower = below - count
+    if lower < lowest and lower + count >= highest:
+        return count, lower
     for i in range(n):
         values[i] = _normalize_score(s[i])
-    return n
+    return n, 0
+
+
+@jit(inner=True)
+def _keep(values, n, limit, is_least):
+    """Move the first `n` values that are not beyond a limit to the front; return their number."""
+    count = 0
+    for i in range(n):
+        x = values[i]
+        values[count] = x
+        count += x >= limit if is_least else x <= limit
+    return count
+
+
+@jit(inner=True)
+def _find_sampled_rank(share, side):
+    """Return the rank in the sample of a share of all scores, three standard deviations to the side of safety."""
+    away = 3.0 * np.sqrt(SAMPLED * share * (1.0 - share)) + 1.0
+    return np.int64(np.floor(share * SAMPLED + side * away))
 
 
 @jit(inner=True)
@@ -160,24 +191,27 @@ def _select_thresholds(s, groups, ranks, turn, results, start, stop):
     n, n_groups = s.shape[1], out.shape[2]
     values, starts = np.empty(n), np.empty(n_groups + 1, np.int64)
     for b in range(start, stop):
-        left_out = 0  # scores of a low rank
+        lower = 0  # scores that are left out, of a low rank
         if len(groups):
             _group_scores(s[b], groups[b], values, starts, out_rows[b])
         else:
             out_rows[b] = OK
-            first = ranks[turn[0], 0]
-            starts[0], starts[1] = 0, _collect_largest(s[b], first, values) if first <= n else 0
-            left_out = n - starts[1]
+            starts[0], starts[1] = 0, 0
+            first, last = ranks[turn[0], 0], 0
+            for a in turn:
+                last = ranks[a, 0] if ranks[a, 0] <= n else last
+            if last > 0:
+                starts[1], lower = _collect_between(s[b], first, last, values)
         for g in range(n_groups):
             low, high = starts[g], starts[g + 1]
-            held = high - low + left_out
+            held = high - low if len(groups) else n
             out_status[b, g] = ZERO_LINE if len(groups) and not held else OK
             for a in turn:  # in ascending rank, so that the search range shrinks
                 k = ranks[a, held if len(groups) else 0]
                 if k > held:
                     out[b, a, g] = np.inf
                 else:
-                    position = starts[g] + k - 1 - left_out
+                    position = starts[g] + k - 1 - lower
                     _select(values, low, high, position)
                     out[b, a, g] = values[position]
                     low = position
