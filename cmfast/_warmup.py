@@ -85,8 +85,11 @@ def _confusion_matrix() -> None:
         cmfast.confusion_matrix(y, y, n_classes=n_classes)
     ids = np.tile(_labels(), SAMPLE_REPEATS) << 40  # far apart: hashed
     cmfast.confusion_matrix(ids, ids)
-    words = ["a", "b"] * WARM_PAIRS_OF_TEXTS
+    cmfast.confusion_matrix(ids, ids, ignore_index=5)  # hashed twice
+    words = np.array(["a", "b"] * WARM_PAIRS_OF_TEXTS)
     cmfast.confusion_matrix(words, words)
+    own = [f"{k % 2:02}" for k in range(2 * WARM_PAIRS_OF_TEXTS)]  # an object of its own for each label
+    cmfast.confusion_matrix(own, own)
 
 
 def _compare(function: Callable[[Any, Any], Any]) -> Callable[[], None]:

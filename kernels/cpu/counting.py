@@ -199,7 +199,7 @@ def _add_weights(y_true, y_pred, weight, classes, out, outside):
     is_distant, zero = out.shape[1] >= LEAST_DISTANT_CELLS // 8, weights.dtype.type(0)
     for row in range(out.shape[0]):
         t, p, table = y_true[row % y_true.shape[0]], y_pred[row % y_pred.shape[0]], out[row]
-        w, inside = weight[row % weight.shape[0]], 0
+        w, inside = weight[row % weight.shape[0]], np.int64(0)
         for first in range(0, t.shape[0], PREFETCHED_PAIRS):
             m = min(PREFETCHED_PAIRS, t.shape[0] - first)
             truth, guess, added = t[first : first + m], p[first : first + m], w[first : first + m]
@@ -449,7 +449,7 @@ def _count_pairs(y_true, y_pred, weight, n_classes, num_threads):
         return None
     if n_classes is None:
         found = count_occurring(y_true, y_pred, FEW_LABELS, num_threads, weight)
-        table = None if found is None else found[0]
+        table = _count_far_apart(y_true, y_pred, weight) if found is None else found[0]
     elif n <= MOST_NUMPY_SAMPLES:
         few = n_classes <= MOST_FEW_CLASSES
         found = _count_few(y_true, y_pred, n_classes, n_classes, weight) if few else None
@@ -461,6 +461,19 @@ def _count_pairs(y_true, y_pred, weight, n_classes, num_threads):
         if outside:
             return None
     return table if weight is None or table is None or _are_finite(table, weight) else None
+
+
+def _count_far_apart(y_true, y_pred, weight):
+    """Count at most one piece of pairs of labels far apart, or add their weights; None for other labels."""
+    found = distinct.encode_far_apart(y_true, y_pred) if y_true.size <= SAMPLES_PER_PIECE else None
+    if found is None:
+        return None
+    classes, truth, guess = found
+    C = len(classes)
+    if y_true.size > MOST_NUMPY_SAMPLES or C > MOST_LABEL_SPAN:
+        return _count_piece(truth, guess, C, weight)[0]
+    cells = truth * np.int64(C) + guess
+    return np.bincount(cells, weight, C * C).reshape(C, C)
 
 
 def _are_finite(table, weight):

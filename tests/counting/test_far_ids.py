@@ -86,3 +86,45 @@ def test_a_batch_has_the_classes_of_all_its_rows():
     np.testing.assert_array_equal(cmfast.confusion_matrix(y, p), want)
     shared = [_count(t.tolist(), p[0].tolist(), order) for t in y]
     np.testing.assert_array_equal(cmfast.confusion_matrix(y, p[:1], labels=order), shared)
+
+
+def _make_many(size):
+    rng = np.random.default_rng(size)
+    ids = np.unique(rng.integers(-(2**63), 2**63 - 1, 300))
+    yield _choose(rng, ids[:9], size), _choose(rng, ids[5:300], size)
+    yield _choose(rng, ids[:9], size), _choose(rng, [0, 5, 2**62], size)
+    yield _choose(rng, ids[:9] >> 32, size).astype(np.int32), _choose(rng, ids[:9] >> 32, size)
+    large = np.array([2**64 - 1, 2**63, 2**63 - 1, 0], np.uint64)
+    yield _choose(rng, large, size), _choose(rng, large[:3], size)
+    yield _choose(rng, large, size), _choose(rng, ids[:5], size)
+    yield _choose(rng, ids, 2 * size)[::2], _choose(rng, ids, size)[::-1]
+    late = np.zeros(size, np.int64)
+    late[-1] = 2**40
+    yield late, late[::-1]
+    yield _choose(rng, np.arange(700) << 50, size), _choose(rng, np.arange(700) << 33, size)
+
+
+@pytest.mark.parametrize("size", [500, 513, 4096, 4097, 30_000, 1 << 17, (1 << 17) + 1])
+def test_numbers_of_samples(size):
+    for y, p in _make_many(size):
+        truth, guess = y.tolist(), p.tolist()
+        order = sorted({*truth, *guess})
+        np.testing.assert_array_equal(cmfast.confusion_matrix(y, p), _count(truth, guess, order))
+        places = {label: k for k, label in enumerate(order)}
+        cells = [places[t] * len(order) + places[g] for t, g in zip(truth, guess, strict=True)]
+        for kind in (np.float32, np.float64):
+            w = np.random.default_rng(0).normal(size=size).astype(kind)
+            want = np.bincount(cells, w.astype(float), len(order) ** 2).reshape(len(order), -1)
+            found = cmfast.confusion_matrix(y, p, sample_weight=w)
+            np.testing.assert_allclose(found, want, rtol=0 if size <= 1 << 17 else 1e-9, atol=1e-9)
+            w[size // 2] = np.nan
+            assert np.isnan(cmfast.confusion_matrix(y, p, sample_weight=w, on_failure="ignore")).all()
+
+
+def test_more_ids_than_a_first_table_holds():
+    ids = np.random.default_rng(2).integers(0, 2**60, 6000)
+    y, p = np.repeat(ids, 2), np.repeat(ids[::-1], 2)
+    found = cmfast.confusion_matrix(y, p)
+    ranks = ids.argsort().argsort()
+    assert found.sum() == y.size
+    assert (found[ranks, ranks[::-1]] == 2).all()

@@ -17,6 +17,7 @@ from cmfast.kernels.shared.counting import NO_POSITION
 BLOCK_INTEGERS = 1 << 16  # integers converted and looked up at a time: they stay in the level-2 cache
 FIRST_INTEGERS = 1 << 12  # in the first block that is marked in a lookup table; the next have twice as many each
 MOST_SORTED_INTEGERS = 1 << 10  # integers up to which sorting is fast, and compiles nothing
+FEW_EXAMINED = 1 << 9  # integers, at least, that show whether they are far apart
 LEAST_SAMPLED_INTEGERS = 1 << 18  # to read fewer takes less time than what follows
 MOST_LOOKUP_SPAN = 1 << 16  # range up to which a lookup table is used, even for fewer integers
 LEAST_SLOTS = 1 << 14  # of a hash table: 64 KB
@@ -70,6 +71,31 @@ def _insert(values, first, slots, keys, count):
 
 
 @jit()
+def _insert_codes(values, first, slots, keys, count, codes):
+    """Do what :func:`_insert` does, and write the index of the key of each value."""
+    mask, one, left = np.uint64(len(slots) - 1), np.uint64(1), MOST_STEPS * len(values) + SPARE_STEPS
+    for k in range(first, len(values)):
+        value = values[k]
+        at = _mix_bits(np.uint64(value)) & mask
+        index = slots[at]
+        while index >= 0 and keys[index] != value:
+            at = (at + one) & mask
+            index = slots[at]
+            left -= 1
+            if left < 0:
+                return k, -1
+        if index < 0:
+            if count == len(keys):
+                return k, count
+            index = np.int32(count)
+            slots[at] = index
+            keys[count] = value
+            count += 1
+        codes[k] = index
+    return len(values), count
+
+
+@jit()
 def _look_up(values, slots, keys, out):
     """Write the index in `keys` of each value, -1 for other values; return False if that takes too many probes."""
     mask, one, left = np.uint64(len(slots) - 1), np.uint64(1), MOST_STEPS * len(values) + SPARE_STEPS
@@ -112,12 +138,28 @@ class _HashedKeys:
             if count < 0:
                 raise HashingError
             self._count = count
-            if at < len(values):  # the table is full
-                before = self.keys
-                self._reserve(GROWTH * len(self._slots))
-                _, self._count = _insert(_freeze(before), 0, self._slots, self._keys, 0)
-                if self._count < 0:
-                    raise HashingError
+            if at < len(values):
+                self._grow()
+
+    def encode(self, values):
+        """Add the values that are no keys yet and return the index of each; raise HashingError if too many collide."""
+        at, values, codes = 0, _freeze(values), np.empty(len(values), np.int32)
+        while at < len(values):
+            at, count = _insert_codes(values, at, self._slots, self._keys, self._count, codes)
+            if count < 0:
+                raise HashingError
+            self._count = count
+            if at < len(values):
+                self._grow()
+        return codes
+
+    def _grow(self):
+        """Enlarge the table, which is full; the keys keep their indices."""
+        before = self.keys
+        self._reserve(GROWTH * len(self._slots))
+        _, self._count = _insert(_freeze(before), 0, self._slots, self._keys, 0)
+        if self._count < 0:
+            raise HashingError
 
     def find(self, values):
         """Return the index of each value among the keys, -1 for others; raise HashingError if too many collide."""
@@ -270,6 +312,31 @@ def find_positions(values: Any, classes: Any, *, ignored: int | None = None, num
         keys, places = _sort_keys(keys, places)
         _write_positions(values, partial(_search_sorted, keys, places), flat, num_threads)
     return out
+
+
+def encode_far_apart(a: Any, b: Any) -> tuple[Any, Any, Any] | None:
+    """Return the sorted distinct integers of two flat arrays, and the position of each element of either among them.
+
+    None for few integers and those of a small range, which other ways encode faster. Each is hashed once.
+    """
+    size = a.size + b.size
+    unsigned = [x.dtype == np.uint64 for x in (a, b)]
+    if size <= MOST_SORTED_INTEGERS or any(unsigned) != all(unsigned):
+        return None
+    some = [x[:: max(1, x.size // FEW_EXAMINED)] for x in (a, b)]
+    low, high = min(int(x.min()) for x in some), max(int(x.max()) for x in some)
+    if high - low < max(MOST_LOOKUP_SPAN, size):
+        return None
+    hashed = _HashedKeys()
+    try:
+        codes = [hashed.encode(_convert_keys(x)) for x in (a, b)]
+    except HashingError:
+        return None
+    keys = hashed.keys.view(np.uint64 if any(unsigned) else np.int64)
+    order = keys.argsort()
+    positions = np.empty(len(keys), np.int32)
+    positions[order] = np.arange(len(keys), dtype=np.int32)
+    return keys[order], positions[codes[0]], positions[codes[1]]
 
 
 def _select_keys(classes, kind, ignored):
