@@ -66,7 +66,7 @@ def test_codes_and_matrices_are_those_of_a_dict(n, C, make):
     _check(make([shared[text] for text in data]), data)
 
 
-@pytest.mark.parametrize("n", [2000, BLOCK + 1])
+@pytest.mark.parametrize("n", [LEAST, BLOCK + 1])
 @pytest.mark.parametrize("objects", [100, 450, 3000, 30_000])
 def test_many_objects_share_slots(n, objects):
     names = [f"{k % 400}" for k in range(objects)]  # equal texts of several objects
@@ -80,25 +80,25 @@ def test_objects_that_collide_are_left_to_the_next_table_or_to_the_dict(monkeypa
     monkeypatch.setattr(_text_codes, "_SHIFT", np.uint64(64 - bits if bits else 63))
     names = [f"class {k}" for k in range(7)]
     for C in range(1, 8):
-        texts = [names[k] for k in RNG.integers(0, C, 1000)]
+        texts = [names[k] for k in RNG.integers(0, C, LEAST)]
         _check(_as_objects(texts), texts)
 
 
 def test_layouts_and_subclasses():
     names = [f"class {k}" for k in range(5)]
-    x = _as_objects([names[k] for k in RNG.integers(0, 5, 6000)])
-    grid = x.reshape(60, 100)
-    for y in (x[::-1], x[::3], grid.T, grid[::2, 1::3], np.broadcast_to(x[:400], (3, 400))):
+    x = _as_objects([names[k] for k in RNG.integers(0, 5, 12_000)])
+    grid = x.reshape(120, 100)
+    for y in (x[::-1], x[::2], grid.T, grid[::2, 1::2], np.broadcast_to(x[:LEAST], (3, LEAST))):
         _check(y, y.reshape(-1).tolist())
         assert dispatch.adopt_one("y", y).shape == y.shape
     x.flags.writeable = False
     _check(x, x.tolist())
     words = [Word("a"), "b", Word("b"), np.str_("a"), "a"]
-    _check(_as_objects(words * 200), ["a", "b", "b", "a", "a"] * 200)
-    _check(words * 200, ["a", "b", "b", "a", "a"] * 200)
+    _check(_as_objects(words * LEAST), ["a", "b", "b", "a", "a"] * LEAST)
+    _check(words * LEAST, ["a", "b", "b", "a", "a"] * LEAST)
 
 
-@pytest.mark.parametrize("at", [0, 1, 700, 999])
+@pytest.mark.parametrize("at", [0, 1, 700, LEAST, 2 * LEAST - 1])
 @pytest.mark.parametrize(
     ("value", "error", "message"),
     [
@@ -109,11 +109,11 @@ def test_layouts_and_subclasses():
     ],
 )
 def test_other_values_raise(at, value, error, message):
-    texts = ["a", "b"] * 500
+    texts = ["a", "b"] * LEAST
     texts[at] = value
     for make in (_as_objects, list):
         with pytest.raises(error, match=message.format(at=at)):
-            cmfast.confusion_matrix(make(texts), ["a", "b"] * 500)
+            cmfast.confusion_matrix(make(texts), ["a", "b"] * LEAST)
 
 
 def test_one_side_of_own_objects_and_options():

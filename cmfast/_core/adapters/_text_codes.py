@@ -14,7 +14,8 @@ from cmfast.kernels.loading import load
 _BLOCK = 1 << 20  # bytes of the array converted to Python objects at a time
 _LEAST_HASHED = 1 << 12  # texts from which a kernel encodes them; a dict needs no compiled code
 _HASHED_TEXTS = 1 << 14  # texts of any length joined at a time
-_LEAST_SHARED = 1 << 8  # texts from which addresses of objects are compared, and so many are looked at before
+_LEAST_SHARED = 1 << 11  # texts from which addresses of objects are compared; for fewer a dict is as fast
+_EXAMINED_TEXTS = 1 << 8  # at least, whose addresses show whether labels share objects
 _SHARED_TEXTS = 1 << 16  # texts whose addresses are compared at a time
 _LABELS_PER_OBJECT = 4  # at least, so that comparing addresses takes less time than a dict
 _SLOT_BITS = 14
@@ -143,7 +144,7 @@ def _encode_shared_objects(x: Any, size: int) -> Coded | None:
     """
     flat = x.reshape(-1) if isinstance(x, np.ndarray) else x
     text = next((kind for kind in (str, bytes) if isinstance(flat[0], kind)), None)
-    some = flat[:: size // _LEAST_SHARED]
+    some = flat[:: size // _EXAMINED_TEXTS]
     some = some.tolist() if isinstance(some, np.ndarray) else some
     if text is None or 2 * len(set(map(id, some))) > len(some):
         return None
