@@ -1,4 +1,4 @@
-"""Metrics computed from labels by five histograms per class instead of a matrix, for any number of classes."""
+"""Metrics computed from labels by a matrix of few classes, or by five histograms per class for any number of them."""
 
 from collections.abc import Sequence
 from typing import Any, overload
@@ -269,9 +269,10 @@ def from_labels(
     Agrees with scikit-learn's confusion matrix of the same labels: classes that do not occur do not count in averages
     and distances, unless `labels` lists them. The `labels` of scikit-learn's averages are `average_over` here.
 
-    Memory: five values per class instead of one per pair of classes: 4 MB instead of 80 GB for 100,000 classes. Bad
-    values: labels raise; weights whose sum is NaN, negative or, for integers, beyond int64 give NaN and warn.
-    Synchronises the device. Reproducible: same input, same bits.
+    Memory: five values per class instead of one per pair of classes: 4 MB instead of 80 GB for 100,000 classes. At most
+    256 classes may be counted into a matrix, of half a megabyte, which is faster. Bad values: labels raise; weights
+    whose sum is NaN, negative or, for integers, beyond int64 give NaN and warn. Synchronises the device. Reproducible:
+    same input, same bits.
 
     Examples
     --------
