@@ -34,6 +34,7 @@ def jobs(*, small: bool = False) -> list[Job]:
         *large,
         *_make_rank_jobs(n, 100, "saps", {"lam": 0.1}),
         *_make_rank_jobs(n, 100, "top_k", {}),
+        *(_make_lac_job(n if C < 1000 or small else n // 5, C) for C in (10, 100, 1000)),
         *few,
         _many(3 if small else 1000, 2 if small else 5),
         _make_class_thresholds_job(2000 if small else 1_000_000),
@@ -169,6 +170,28 @@ def _make_classes_job(n, C):
         ),
         _shared(n, C),
     ]  # fmt: skip
+
+
+def _make_lac_job(n, C):
+    """Return the job: the sets of four thresholds of one minus probability; NumPy compares, without checks."""
+    P, y, _ = rows(n, C)
+    q = conformal.threshold(conformal.scores(P, y, method="lac"), ALPHAS)
+    mask = conformal.prediction_sets(P, q, method="lac").mask
+
+    def same_sets(found):
+        got = found if isinstance(found, np.ndarray) else found.mask
+        assert (got != mask).sum() <= max(2 * len(ALPHAS), 1e-5 * mask.size)  # the rows whose scores are thresholds
+        return "sets"
+
+    def compare():
+        return 1.0 - q[:, None, None] <= P
+
+    size = f"{n:,} rows, {C} classes, {len(ALPHAS)} alphas"
+    return Job(
+        "prediction_sets, lac", size, n, "rows",
+        lambda threads: conformal.prediction_sets(P, q, method="lac", num_threads=threads),
+        same_sets, P.sum, "read", [Rival("NumPy", compare, n, same_sets)],
+    )  # fmt: skip
 
 
 def _make_rank_jobs(n, C, method, options):

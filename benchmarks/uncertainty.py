@@ -19,6 +19,7 @@ TEAMS = np.array(
 MISSED, COUNTS = TEAMS[..., 0], TEAMS[..., 1:]
 NAMES = ["accuracy", "geometric_mean", "mcc_01", "f1_of_macro", "f1_macro", "kappa_01"]
 SIZES = (15_000, 5_000, 1_000)
+SIZES_OF_ERRORS = ((3, 500_000), (10, 200_000), (32, 10_000), (100, 500), (300, 1), (1000, 1))  # classes, matrices
 
 
 def jobs(*, small: bool = False) -> list[Job]:
@@ -27,7 +28,7 @@ def jobs(*, small: bool = False) -> list[Job]:
         _simulation(small=small), _comparison(small=small), _permutation(small=small), _interval(small=small),
         _cells(small=small), _errors(small=small), _areas(small=small), _groups(small=small),
         _multilabel(small=small), _many_areas(small=small),
-        *(_all_errors(C, 20 if small else B) for C, B in ((3, 500_000), (10, 200_000), (32, 10_000), (100, 500))),
+        *(_all_errors(C, min(20, B) if small else B) for C, B in SIZES_OF_ERRORS),
     ]  # fmt: skip
 
 
