@@ -506,7 +506,7 @@ def _standard_errors() -> None:
     """Call ``standard_error`` on every dtype."""
     names = ["geometric_mean", "gerrity", "recall"]
     for dtype in VALUES:
-        for n_classes in (3, LARGE_SIDE):
+        for n_classes in (3, 2 * LARGE_SIDE):
             M = _matrix(dtype, n_classes)
             cmfast.uncertainty.standard_error(M, names)  # type: ignore[arg-type]
             cmfast.uncertainty.standard_error(M, "accuracy")

@@ -677,7 +677,7 @@ def count_dense_range(
     near = span <= MOST_COUNTED_SPAN and high < 2**63 and cells <= max(MOST_CODE_TABLE_CELLS, math.prod(shape))
     if not near or (weight is not None and cells > SAME_BITS):
         return None
-    options = {"n_classes": None, "labels": np.arange(low, high + 1), "ignored": ignored, **counting}
+    options = {"n_classes": None, "labels": low + np.arange(span), "ignored": ignored, **counting}
     M, status, _ = dispatch.call("confusion_matrix", y_true, y_pred, weight, groups, **options)
     if np.any(adapter(status).to_host(status)):  # bad weights: the general path reports which matrix they are in
         return None

@@ -208,7 +208,9 @@ def standard_error(
     times ``k / (k - 1)``. For cells of a bi-normalised matrix g is the derivative of the scaling: one linear system per
     matrix, that of Newton's last step. An empty cell stays empty and has error 0.
 
-    The error is first order: near the ends of the range, or with few samples in a class, use an interval instead.
+    The error is first order: near the ends of the range, or with few samples in a class, use an interval instead. From
+    2**53 samples on, sums are rounded to float64, and errors that rest on a small difference of two of them are not
+    exact; that of the accuracy is.
 
     Bad values: a negative, NaN or infinite cell, or a fraction without `n` (INVALID), gives NaN for that matrix and is
     reported as `on_failure` says. Synchronises the device unless `on_failure` is "ignore". Reproducible: same input,

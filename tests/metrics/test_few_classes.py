@@ -124,3 +124,14 @@ def test_weights_are_summed_by_class(rng, kind):
     for name in NAMES:
         found = metrics.from_labels(y, p, name, sample_weight=w)
         np.testing.assert_allclose(found, metrics.compute(M, name), rtol=1e-12)
+
+
+@pytest.mark.parametrize("top", [2**63 - 1, 2**63 - 2, -(2**63) + 1])
+@pytest.mark.parametrize("n", [3, 5000, 150_000])
+def test_labels_at_the_ends_of_int64(top, n):
+    y = np.tile(np.array([top, top - 1]), n)
+    p = np.append(y[1:], top - 1)
+    for given, accuracy in ((y, 1.0), (p, 1 / len(y))):
+        assert metrics.from_labels(y, given, "accuracy") == accuracy
+        found = metrics.label_margins(y, given)
+        assert (int(found.total), found.diagonal.sum()) == (len(y), round(accuracy * len(y)))

@@ -30,8 +30,8 @@ from cmfast.kernels.cpu._core.vector import (
 )
 from cmfast.kernels.cpu.metrics._margins import FIRST, SUMS
 
-LEAST_PACKED_CLASSES = 65  # of fewer, eight matrices at a time take less time than packing derivatives
-RANGE_ROWS = 64  # rows of a matrix that one thread adds
+LEAST_PACKED_CLASSES = 81  # of fewer, eight matrices at a time take less time than packing derivatives
+RANGE_ROWS = 96  # rows of a matrix that one thread adds
 MOST_CANCELLED = 16.0  # times that the terms of a sum may exceed it: four bits
 MOST_PACKED_LINES = 2**13  # of derivatives at a time, 64 bytes each: half of a level-2 cache
 SECONDS_PER_CELL_AND_GROUP = 6e-11  # of eight metrics, or of one ordinal metric

@@ -30,7 +30,7 @@ from cmfast.kernels.cpu._core.vector import (
 )
 from cmfast.kernels.cpu.metrics import _gradients, _margins, _second_pass, values
 from cmfast.kernels.cpu.metrics._copied_pieces import flatten_matrices
-from cmfast.kernels.cpu.metrics._margins import FIRST, STATUS_LINE, SUMS, TOTAL_LINE, transpose_cells
+from cmfast.kernels.cpu.metrics._margins import FIRST, SIZE_LINE, STATUS_LINE, SUMS, TOTAL_LINE, transpose_cells
 from cmfast.kernels.cpu.uncertainty import _metric_lanes
 from cmfast.kernels.cpu.uncertainty._metric_lanes import (
     LEAST_PACKED_CLASSES,
@@ -67,12 +67,19 @@ MOST_CELL_LINES = 2**12  # of cells transposed at a time, 64 bytes each: a quart
 
 @jit()
 def _round_huge(sums, C):
-    """Convert int64 sums of HUGE matrices to the nearest float64, in place."""
+    """Convert int64 sums of HUGE matrices to the nearest float64, in place.
+
+    Their samples off the diagonal, which rounded sums cannot tell, go to the line of the size, with a minus.
+    """
     whole = sums.view(np.int64)
     for at in range(0, len(sums), FIRST + SUMS * C):
         for w in range(WIDTH):
             if sums[at + STATUS_LINE, w] == _margins.HUGE:
                 sums[at + STATUS_LINE, w] = OK
+                wrong = 0
+                for k in range(at + FIRST, at + FIRST + C):
+                    wrong += whole[k + C, w] - whole[k, w]
+                sums[at + SIZE_LINE, w] = -wrong
                 sums[at + TOTAL_LINE, w] = whole[at + TOTAL_LINE, w]
                 for k in range(at + FIRST, at + FIRST + SUMS * C):
                     sums[k, w] = whole[k, w]
@@ -295,6 +302,8 @@ def _add_traced(G, size, traced, sums, at, C, found):
     right, wrong = splat(0.0), splat(0.0)
     for k in range(at + FIRST, at + FIRST + C):
         right, wrong = right + load(sums, k), wrong + (load(sums, k + C) - load(sums, k))
+    exact = load(sums, at + SIZE_LINE)
+    wrong = where(exact < 0.0, 0.0 - exact, wrong)  # of a HUGE matrix
     for place in range(len(traced)):
         row = traced[place] * size
         base, column = load(G, row + C) + load(G, row + size - 1), load(G, row + 2 * C)
@@ -393,7 +402,7 @@ def _add_variances(sums, wanted, design, memory, out, part, start, stop):
         if len(variances) > 0:
             pack_tile((G, count, first - start), size, C, lanes, packed, bent, spare)
         else:
-            _write_scalars(found, sums, at, sources, factor, out, first)
+            _write_scalars(found, sums, at, sources, n, out, first)
         good, results = load(sums, at + STATUS_LINE) == float(OK), out[0]
         for table in range(plan.tables):
             begins = out[1][len(sources[0]) + table] + first * C
@@ -409,17 +418,19 @@ def _add_variances(sums, wanted, design, memory, out, part, start, stop):
 
 
 @jit(inner=True, borrows=True)
-def _write_scalars(found, sums, at, sources, factor, out, first):
-    """Write the standard errors of the scalars of a tile, from their variances."""
+def _write_scalars(found, sums, at, sources, n, out, first):
+    """Write the standard errors of the scalars of a tile, from their variances, for `n` samples if not negative."""
     (places, factors), (results, starts, _, _, past) = sources, out
     total, good = load(sums, at + TOTAL_LINE), load(sums, at + STATUS_LINE) == float(OK)
+    samples = splat(n) if n >= 0.0 else total
+    factor = total / samples if n >= 0.0 else splat(1.0)
     for line in range(len(found)):
         x = sqrt(load(found, line) * factor)
         store(found, line, where(good & (total > 0.0) & (x < np.inf), x, splat(np.nan)))
     for scalar in range(len(places)):
         x = load(found, places[scalar]) * abs(factors[scalar])
         if factors[scalar] < 0.0:
-            x = x * where(total > 0.5, (2.0 * total - 1.0) / (2.0 * total), splat(np.nan))
+            x = x * where(samples > 0.5, (2.0 * samples - 1.0) / (2.0 * samples), splat(np.nan))
         if past:
             stream_row(results, 0, starts[scalar] + first, x)
         else:
@@ -433,8 +444,7 @@ def _write_tiles(variances, sums, C, sources, n, out, start, stop):
     for first in range(start, stop, WIDTH):
         tile = (first - start) // WIDTH
         at, found = tile * (FIRST + SUMS * C), variances[tile * scalars : (tile + 1) * scalars]
-        factor = load(sums, at + TOTAL_LINE) / n if n >= 0.0 else splat(1.0)
-        _write_scalars(found, sums, at, sources, factor, out, first)
+        _write_scalars(found, sums, at, sources, n, out, first)
     settle()
 
 
@@ -652,8 +662,8 @@ def _divide_workspace(C, size, ordered, needs, packed):
     (working, registers, tables, scalars), tiles = needs, -(-size // WIDTH)
     lines = working, registers * count_slope_lines(C, ordered=ordered), tables * C * 4, 3 * C + scalars
     if packed is None:
-        height, together = min(C, MOST_CELL_LINES // max(1, C)), min(tiles, MOST_CELL_LINES // max(1, C * C))
-        height, together = max(1, height), max(1, together)
+        height = max(1, C if C < LEAST_PACKED_CLASSES else min(C, MOST_CELL_LINES // C))
+        together = max(1, min(tiles, MOST_CELL_LINES // max(1, C * C)))
         return height, together, list(accumulate((max(height * C, together * C * C), *lines, 0, 0, 0, 0), initial=0))
     if not packed:
         return max(1, C), tiles, list(accumulate((0, *lines, 0, 0, 0, 0), initial=0))
