@@ -454,6 +454,9 @@ def _threshold_matrices() -> None:
 def _score_areas() -> None:
     """Call functions that compile the kernels of op ``score_areas``."""
     cmfast.metrics.roc_auc(_labels() > 0, np.arange(WARM_SAMPLES))
+    many = np.tile(_labels(), SAMPLE_REPEATS)
+    for dtype, labels in product(FLOATS, (many, many == 1)):
+        cmfast.metrics.roc_auc(labels, np.arange(many.size, dtype=dtype))
 
 
 def _auc_covariance() -> None:

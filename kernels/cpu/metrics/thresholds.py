@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from cmfast.kernels.cpu.metrics import _sorted_classes
 from cmfast.kernels.shared.metrics import compute_areas
 from cmfast.kernels.status import Status
 
@@ -41,6 +42,8 @@ def threshold_matrices(scores, y, weight):
 
 def score_areas(scores, y, weight):
     """Return the area under the ROC curve, the average precision and the status; NaN where undefined."""
+    if _sorted_classes.can_sort_apart(scores, weight):
+        return _sorted_classes.measure_areas(scores, y)
     _, matrices, status = threshold_matrices(scores, y, weight)
     with np.errstate(invalid="ignore", divide="ignore"):
         return *compute_areas(np, matrices), status
