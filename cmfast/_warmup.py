@@ -545,7 +545,9 @@ def _prediction_sets() -> None:
     """Call functions that compile the kernels of op ``prediction_sets``."""
     for dtype, n_classes in product(FLOATS, (3, LARGE_SIDE)):
         _sets(dtype, n_classes)
-        cmfast.conformal.prediction_sets(_make_probabilities(dtype, n_classes), [0.5], method="lac")
+        P = _make_probabilities(dtype, n_classes)
+        for method, q in (("lac", np.full(1, 0.5)), ("aps", np.full((1, n_classes), 0.5))):
+            cmfast.conformal.prediction_sets(P, q, method=method, rng=0)  # type: ignore[arg-type]
 
 
 def _thresholds() -> None:
