@@ -18,7 +18,7 @@ from cmfast.kernels.cpu.conformal._fixed_point import (
     score_rank,
 )
 from cmfast.kernels.cpu.conformal._strided_rows import locate_row
-from cmfast.kernels.shared.conformal import LAC, SAPS, TOP_K
+from cmfast.kernels.shared.conformal import SAPS, TOP_K
 from cmfast.kernels.status import INVALID, OK
 
 
@@ -136,7 +136,7 @@ def finish_set(row, words, top1, sizes, i):
 
 @jit(inner=True, borrows=True)
 def fill_sets(rows, r, q, rule, top1, ranking, out):
-    """Fill the sets of row `r` in the :class:`SetResults`; `q` is (batch, alpha, group, 1 or label)."""
+    """Fill the sets of row `r` by any method but LAC; `q` is (batch, alpha, group, 1 or label)."""
     at, b, i = locate_row(r, rows.n, rows.step), r // rows.n, r % rows.n
     draw, g = rows.draws[at] if len(rows.draws) else 1.0, rows.groups[at] if len(rows.groups) else 0
     row, penalty, k_reg = rows.P[at], rule.penalty, rule.k_reg
@@ -145,7 +145,7 @@ def fill_sets(rows, r, q, rule, top1, ranking, out):
     filled = 0
     if good and rule.method >= SAPS:
         filled = _ranking.bucket_labels(row, UNLIMITED_UNITS, 0, 0, ranking)
-    elif good and rule.method != LAC:
+    elif good:
         most = _find_largest_threshold(q[b, 0, g])
         for a in range(1, A):
             most = max(most, _find_largest_threshold(q[b, a, g]))
@@ -158,11 +158,7 @@ def fill_sets(rows, r, q, rule, top1, ranking, out):
             continue
         words[:] = 0
         limits = q[b, a, g]
-        if rule.method == LAC:
-            for j in range(C):
-                if not 1.0 - clamp_share(row[j]) > limits[j if by_label else 0]:
-                    _bitsets.set_bit(words, j)
-        elif rule.method >= SAPS:
+        if rule.method >= SAPS:
             _fill_set_by_rank(row, limits, draw, rule, filled, ranking, words)
         elif by_label:
             _include_by_label(ranking, filled, limits, draw, penalty, k_reg, words)

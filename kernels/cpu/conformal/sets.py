@@ -13,7 +13,7 @@ from cmfast.kernels.cpu.conformal._lac_sets import fill_sets_by_lac
 from cmfast.kernels.cpu.conformal._many_classes import fill_sets_many_classes
 from cmfast.kernels.cpu.conformal._single_row import SetResults, fill_sets
 from cmfast.kernels.cpu.conformal._strided_rows import ProbabilityRows, adopt_rows, locate_eight_rows
-from cmfast.kernels.shared.conformal import BITS_PER_WORD, LAC, SAFE, ScoreRule, make_score_rule
+from cmfast.kernels.shared.conformal import BITS_PER_WORD, LAC, ScoreRule, make_score_rule
 from cmfast.kernels.status import INVALID, OK
 
 SECONDS_PER_SORTED_LABEL = 3e-9
@@ -137,7 +137,7 @@ def prediction_sets(P, q, u, groups, *, method, lam, k_reg, empty, num_threads=N
     limits = np.ascontiguousarray(np.broadcast_to(q, (*batch, *q.shape[-3:])), np.float64).reshape(size, *q.shape[-3:])
     limits.setflags(write=False)
     sets = np.empty((size * A, n, words), np.int64), np.empty((size * A, n), np.int64), np.empty(size * n, np.int8)
-    few, by_lac = 0 < C <= _few_classes.MOST_TILE_CLASSES, rule.method == LAC and C <= SAFE
+    few, by_lac = 0 < C <= _few_classes.MOST_TILE_CLASSES, rule.method == LAC
     many = C > _few_classes.MOST_TILE_CLASSES and rule.method != LAC and q.shape[-1] == 1
     kernel, tile, ranking, cutting = _fill_sets_general, 1, SECONDS_PER_SORTED_LABEL, SECONDS_PER_SET
     if few:
