@@ -21,7 +21,7 @@ SECONDS_PER_SORTED_SCORE, SECONDS_PER_MERGED_SCORE = 1e-8, 1e-8
 def _split_classes(scores, y, out):
     """Write the scores of positive samples from the front and all others from the back; return the number of the first.
 
-    -1 if a score is NaN or a label is none of 1, 0 and -1.
+    -1 if a score is NaN or a label is not 1, 0 or -1.
     """
     up, down, good = 0, len(out) - 1, True
     for i in range(len(scores)):
