@@ -78,6 +78,25 @@ def test_a_batch_scaled_to_given_sums_has_the_bits_of_its_matrices(C, dtype, rng
             assert_same_bits(tuple(np.asarray(a[b - 1]) for a in fields(rest)), alone)
 
 
+@pytest.mark.parametrize("C", [35, 40, 64, 70, 100])
+@pytest.mark.parametrize("n", [1, 2, 30])
+@pytest.mark.parametrize("shared", [True, False])
+def test_sums_of_any_layout_have_the_same_answers(C, n, shared, rng):
+    """Transposed ones, and those of one line for all matrices, whatever the axes of length one."""
+    M = np.array([np.floor(confusion(rng, C, 0.5, 1e5)) for _ in range(n)])
+    rows, cols = rng.uniform(1.0, 2.0, (2, 1 if shared else n, C))
+    cols *= (rows.sum(1) / cols.sum(1))[:, None]
+    want = fields(cmfast.ipf(M, rows, cols, **OPTIONS))
+    turned = [np.ascontiguousarray(a.T).T for a in (rows, cols)]
+    for given in ((turned[0], cols), (rows, turned[1]), [np.asfortranarray(a) for a in (rows, cols)]):
+        assert_same_bits(fields(cmfast.ipf(M, *given, **OPTIONS)), want)
+    if shared:
+        assert_same_bits(fields(cmfast.ipf(M, rows[0], np.repeat(cols[0], 2)[::2], **OPTIONS)), want)
+        every = np.broadcast_to(cols, (n, C))  # one side for all matrices, the other for each
+        assert_same_bits(fields(cmfast.ipf(M, rows[0], every, **OPTIONS)), want)
+        assert_same_bits(fields(cmfast.ipf(M[0], rows[0], every, **OPTIONS))[1][:1], want[1][:1])
+
+
 @pytest.mark.parametrize("C", [29, 57])
 @pytest.mark.parametrize("options", [{}, {"smoothing": 0.5}, {"empty": "drop"}, {"tol": 1e-13}, {"max_iter": 9}])
 def test_order_and_threads_change_nothing(C, options):

@@ -99,7 +99,7 @@ def _prepare_targets(p):
     """
     u, v = p.row_sums.values, p.col_sums.values
     n = p.n if p.row_sums.step or p.col_sums.step else 1
-    u, v = (np.array(np.broadcast_to(values, (n, p.C))) for values in (u, v))
+    u, v = (np.array(np.broadcast_to(values, (n, p.C)), order="C") for values in (u, v))
     with np.errstate(all="ignore"):
         U, V = u.sum(axis=1), v.sum(axis=1)
         good = ((u > 0.0) & (u < np.inf)).all(axis=1) & ((v > 0.0) & (v < np.inf)).all(axis=1)
