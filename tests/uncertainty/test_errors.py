@@ -175,6 +175,15 @@ def test_few_errors_among_huge_counts(C):
     np.testing.assert_allclose(uncertainty.standard_error(np.stack([M, M // 2]), "accuracy")[0], 2.0 / n, rtol=1e-12)
 
 
+@pytest.mark.parametrize("C", [2, 3, 5])
+def test_large_whole_numbers_are_counts_in_every_cell(C):
+    """Float64 holds whole numbers that int64 does not."""
+    for cell in np.ndindex(C, C):
+        M = np.ones((C, C))
+        M[cell] = 1e20
+        assert np.isfinite(uncertainty.standard_error(M, "accuracy")), cell
+
+
 def test_krippendorff_of_shares_has_the_correction_of_the_samples():
     M = np.array([[40, 10], [5, 45]])
     want = uncertainty.standard_error(M, "krippendorff_alpha")

@@ -20,6 +20,7 @@ MOST_SORTED_INTEGERS = 1 << 10  # integers up to which sorting is fast, and comp
 FEW_EXAMINED = 1 << 9  # integers, at least, that show whether they are far apart
 LEAST_SAMPLED_INTEGERS = 1 << 18  # to read fewer takes less time than what follows
 MOST_LOOKUP_SPAN = 1 << 16  # range up to which a lookup table is used, even for fewer integers
+NO_CODES = np.empty(0, np.int32)  # to write none
 LEAST_SLOTS = 1 << 14  # of a hash table: 64 KB
 SLOTS_PER_KEY = 4  # at least; with two a lookup among 1e5 keys takes twice the time
 GROWTH = 4  # factor by which a full table grows
@@ -46,33 +47,13 @@ def _mix_bits(x):
 
 
 @jit()
-def _insert(values, first, slots, keys, count):
+def _insert(values, first, slots, keys, count, codes):
     """Append the values, from the index `first` on, that are new to `keys`; return the index of the next, and `count`.
 
     Returns early if `keys` is full, and with a negative count if there are too many probes. A slot holds
-    the index of a key, or -1; keys that collide are in the following slots.
+    the index of a key, or -1; keys that collide are in the following slots. `codes` gets the index of the key of each
+    value, if it has elements.
     """
-    mask, one, left = np.uint64(len(slots) - 1), np.uint64(1), MOST_STEPS * len(values) + SPARE_STEPS
-    for k in range(first, len(values)):
-        value = values[k]
-        at = _mix_bits(np.uint64(value)) & mask
-        while slots[at] >= 0 and keys[slots[at]] != value:
-            at = (at + one) & mask
-            left -= 1
-            if left < 0:
-                return k, -1
-        if slots[at] < 0:
-            if count == len(keys):
-                return k, count
-            slots[at] = count
-            keys[count] = value
-            count += 1
-    return len(values), count
-
-
-@jit()
-def _insert_codes(values, first, slots, keys, count, codes):
-    """Do what :func:`_insert` does, and write the index of the key of each value."""
     mask, one, left = np.uint64(len(slots) - 1), np.uint64(1), MOST_STEPS * len(values) + SPARE_STEPS
     for k in range(first, len(values)):
         value = values[k]
@@ -91,7 +72,8 @@ def _insert_codes(values, first, slots, keys, count, codes):
             slots[at] = index
             keys[count] = value
             count += 1
-        codes[k] = index
+        if len(codes) > 0:
+            codes[k] = index
     return len(values), count
 
 
@@ -134,7 +116,7 @@ class _HashedKeys:
         """Add the values that are no keys yet; raise HashingError if too many collide."""
         at, values = 0, _freeze(values)
         while at < len(values):
-            at, count = _insert(values, at, self._slots, self._keys, self._count)
+            at, count = _insert(values, at, self._slots, self._keys, self._count, NO_CODES)
             if count < 0:
                 raise HashingError
             self._count = count
@@ -145,7 +127,7 @@ class _HashedKeys:
         """Add the values that are no keys yet and return the index of each; raise HashingError if too many collide."""
         at, values, codes = 0, _freeze(values), np.empty(len(values), np.int32)
         while at < len(values):
-            at, count = _insert_codes(values, at, self._slots, self._keys, self._count, codes)
+            at, count = _insert(values, at, self._slots, self._keys, self._count, codes)
             if count < 0:
                 raise HashingError
             self._count = count
@@ -157,7 +139,7 @@ class _HashedKeys:
         """Enlarge the table, which is full; the keys keep their indices."""
         before = self.keys
         self._reserve(GROWTH * len(self._slots))
-        _, self._count = _insert(_freeze(before), 0, self._slots, self._keys, 0)
+        _, self._count = _insert(_freeze(before), 0, self._slots, self._keys, 0, NO_CODES)
         if self._count < 0:
             raise HashingError
 

@@ -39,14 +39,12 @@ def view_matrices(M):
     Memory that is written for the first time takes longer than the copy: views that are not contiguous, and integers
     that need a conversion, are copied to the same memory again and again.
     """
-    plain = M.dtype.char in "lifd"
-    if M.nbytes < LEAST_COPIED_BYTES or (plain and M.flags.c_contiguous) or M.shape[-1] > MOST_COPIED_CLASSES:
+    is_usable, is_contiguous = M.dtype.char in "lifdLQ", M.flags.c_contiguous
+    few = M.nbytes < LEAST_COPIED_BYTES or M.shape[-1] > MOST_COPIED_CLASSES
+    if few or (is_usable and is_contiguous) or not (M.ndim == 3 or is_contiguous):
         return flatten_matrices(M)
-    if M.dtype.char in "LQ":
-        M, plain = M.view("i8"), True
-    if M.ndim == 3 or M.flags.c_contiguous:
-        return M.reshape(-1, *M.shape[-2:])
-    return flatten_matrices(M)
+    M = M.view("i8") if M.dtype.char in "LQ" else M
+    return M.reshape(-1, *M.shape[-2:])
 
 
 def sum_in_pieces(make, M, size):

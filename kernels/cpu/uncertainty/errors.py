@@ -458,7 +458,7 @@ def _require_counts(M, C, sums, start, stop):
             x = load_row(M, b, k)
             fraction = where(x == floor(x), fraction, 1.0)
         for k in range(cells // WIDTH * WIDTH, cells):
-            one = one or M[b, k] != math.floor(M[b, k])
+            one = one or M[b, k] != np.floor(M[b, k])
         if one or some(fraction > 0.0):
             sums[(b - start) // WIDTH * (FIRST + SUMS * C) + STATUS_LINE, (b - start) % WIDTH] = INVALID
 
@@ -554,7 +554,7 @@ def prepare_sums(sums, C, plan, steps, unusual):
 
 
 def _prepare_plan(plan):
-    """Return what `_merge_scalars` does of a plan, the kinds of its scalars and their lanes; keep it for the next."""
+    """Return what `_merge_scalars` does of a plan, kinds and lanes of its scalars; keep them for the next calls."""
     found = _prepared.get(id(plan))
     if found is None:
         if len(_prepared) >= values.MOST_PLANS:
