@@ -445,18 +445,24 @@ def _label_margins() -> None:
         cmfast.metrics.from_labels(many, many, "accuracy", n_classes=1000)
 
 
+def _call_with_scores(function: Callable[..., Any]) -> None:
+    """Call a function of labels and scores with few and with many samples, of all types and weights."""
+    for repeats, is_narrow in product((1, SAMPLE_REPEATS), (False, True)):
+        labels = np.tile(_labels(), repeats)
+        scores, y = np.arange(labels.size, dtype=np.float64), labels == 1 if is_narrow else labels
+        function(y, scores.astype(np.float32))
+        for weight in (None, labels + 1, labels + 0.5):
+            function(y, scores, sample_weight=weight)
+
+
 def _threshold_matrices() -> None:
     """Call functions that compile the kernels of op ``threshold_matrices``."""
-    for dtype in FLOATS:
-        cmfast.metrics.threshold_matrices(_labels(), np.arange(WARM_SAMPLES, dtype=dtype))
+    _call_with_scores(cmfast.metrics.threshold_matrices)
 
 
 def _score_areas() -> None:
     """Call functions that compile the kernels of op ``score_areas``."""
-    cmfast.metrics.roc_auc(_labels() > 0, np.arange(WARM_SAMPLES))
-    many = np.tile(_labels(), SAMPLE_REPEATS)
-    for dtype, labels in product(FLOATS, (many, many == 1)):
-        cmfast.metrics.roc_auc(labels, np.arange(many.size, dtype=dtype))
+    _call_with_scores(cmfast.metrics.roc_auc)
 
 
 def _auc_covariance() -> None:

@@ -1,10 +1,87 @@
 """Binary confusion matrices at all thresholds of a score array, from one sort; areas under curves and least cost."""
 
+import math
+
 import numpy as np
 
-from cmfast.kernels.cpu.metrics import _sorted_classes
+from cmfast.kernels.cpu._core import pool
+from cmfast.kernels.cpu._core.batches import freeze
+from cmfast.kernels.cpu._core.jit import jit
+from cmfast.kernels.cpu.metrics._sorted_classes import (
+    can_sort_apart,
+    convert_labels,
+    count_matrices,
+    measure_areas,
+    order_ties,
+)
 from cmfast.kernels.shared.metrics import compute_areas
-from cmfast.kernels.status import Status
+from cmfast.kernels.status import INVALID, OK
+
+SECONDS_PER_COUNTED_SCORE = 2e-8
+
+
+@jit()
+def _count_in_order(scores, y, weight, order, thresholds, matrices, good):
+    """Write every score of each row, from the highest down, the matrix at it, and which rows are `good`.
+
+    `order` sorts the scores in ascending order, NaN last. `weight` has a row for each row of scores, or one for all.
+    """
+    n = scores.shape[1]
+    ascending = np.empty(n)
+    for r in range(len(scores)):
+        s, label, w, out, total = scores[r], y[r], weight[r % len(weight)], thresholds[r], matrices[r]
+        for k in range(n):
+            ascending[k] = s[order[r, k]]
+        if n > 0 and np.isnan(ascending[n - 1]):
+            continue
+        # The order in which floats are added must not depend on the sort.
+        to = order_ties(ascending, order[r])
+        is_good = True
+        out[0], total[0, 0, 1], total[0, 1, 1] = np.inf, 0, 0
+        for k in range(1, n + 1):
+            i = to[n - k]
+            hit = label[i] == 1
+            is_good &= hit | (label[i] == 0) | (label[i] == -1)
+            out[k] = ascending[n - k] + 0.0  # -0.0 equals 0.0
+            total[k, 0, 1] = total[k - 1, 0, 1] + (0 if hit else w[i])
+            total[k, 1, 1] = total[k - 1, 1, 1] + (w[i] if hit else 0)
+        negative, positive = total[n, 0, 1], total[n, 1, 1]
+        for k in range(n, -1, -1):
+            if 0 < k < n and out[k] == out[k + 1]:  # each of equal scores gets the sums of all of them
+                total[k, 0, 1], total[k, 1, 1] = total[k + 1, 0, 1], total[k + 1, 1, 1]
+            total[k, 0, 0], total[k, 1, 0] = negative - total[k, 0, 1], positive - total[k, 1, 1]
+        good[r] = is_good
+
+
+def _count_rows(scores, y, weight, thresholds, matrices):
+    """Write all thresholds, and the matrix at each, of rows of few scores; return which rows are valid."""
+    rows, n = scores.shape
+    good = np.zeros(rows, bool)
+
+    def count(_, start, stop):
+        """Sort some rows together and count the matrices of each."""
+        pool.checkpoint()
+        some = slice(start, stop)
+        order, own = np.argsort(scores[some], axis=-1), weight[some] if len(weight) == rows else weight
+        _count_in_order(scores[some], y[some], own, order, thresholds[some], matrices[some], good[some])
+
+    seconds = rows * n * SECONDS_PER_COUNTED_SCORE
+    pool.run_pieces(count, pool.free_pieces(rows, seconds), seconds=seconds)
+    return good
+
+
+def _find_valid_weights(weight):
+    """Return which rows of weights have a finite sum of magnitudes, of integers one below 2**63."""
+    with np.errstate(over="ignore"):
+        total = abs(weight.astype(np.float64)).sum(-1)
+    return total < (np.inf if weight.dtype.kind == "f" else 2.0**63)
+
+
+def _convert_weights(weight, shape):
+    """Return contiguous int64 or float64 weights of a shape; None for None."""
+    if weight is None:
+        return None
+    return freeze(np.ascontiguousarray(weight, np.float64 if weight.dtype.kind == "f" else np.int64).reshape(shape))
 
 
 def threshold_matrices(scores, y, weight):
@@ -12,38 +89,34 @@ def threshold_matrices(scores, y, weight):
 
     Labels are 1, and 0 or -1; `weight` has their shape, or is None.
     """
-    n = scores.shape[-1]
-    s = scores if scores.dtype.kind == "f" else scores.astype(np.float64)
-    order = np.argsort(-s, axis=-1, kind="stable")
-    s = np.take_along_axis(s, order, -1)
-    hit = np.take_along_axis(y == 1, order, -1)
-    # Tied scores share a threshold: each gets the counts at the last of them.
-    last = np.ones(s.shape, bool)
-    last[..., :-1] = s[..., :-1] != s[..., 1:]
-    end = np.where(last, np.arange(n), n)
-    end = np.minimum.accumulate(end[..., ::-1], axis=-1)[..., ::-1]
-    bad = np.isnan(s).any(-1) | ((y != 0) & (y != 1) & (y != -1)).any(-1)
-    kind = np.float64 if weight is not None and weight.dtype.kind == "f" else np.int64
+    (*batch, n), rows = scores.shape, math.prod(scores.shape[:-1])
+    weights = _convert_weights(weight, (rows, n))
+    matrices = np.empty((rows, n + 1, 2, 2), np.int64 if weights is None else weights.dtype)
+    if can_sort_apart(n):
+        thresholds = np.empty((rows, n + 1), scores.dtype if scores.dtype.char in "fd" else np.float64)
+        good = count_matrices(scores, y, weights, thresholds, matrices) == OK
+    else:
+        thresholds, s = np.empty((rows, n + 1)), freeze(np.ascontiguousarray(scores, np.float64).reshape(rows, n))
+        weights = freeze(np.ones((1, n), np.int64)) if weights is None else weights
+        good = _count_rows(s, convert_labels(y).reshape(rows, n), weights, thresholds, matrices)
     if weight is not None:
-        with np.errstate(over="ignore"):
-            total = abs(weight.astype(np.float64)).sum(-1)
-        bad = bad | ~(total < (2.0**63 if kind is np.int64 else np.inf))
-    # An invalid row may have NaN weights.
-    one = 1 if weight is None else np.where(bad[..., None], 0, np.take_along_axis(weight, order, -1)).astype(kind)
-    matrices = np.zeros((*s.shape[:-1], n + 1, 2, 2), kind)
-    for truth, counts in ((1, np.cumsum(hit * one, -1, kind)), (0, np.cumsum(~hit * one, -1, kind))):
-        matrices[..., 1:, truth, 1] = np.take_along_axis(counts, end, -1)
-        matrices[..., truth, 0] = counts[..., -1:] - matrices[..., truth, 1] if n else 0
-    thresholds = np.concatenate([np.full((*s.shape[:-1], 1), np.inf, s.dtype), s], -1)
-    thresholds[bad] = np.nan
-    matrices[bad] = 0
-    return thresholds, matrices, np.where(bad, np.int8(Status.INVALID), np.int8(0))
+        good &= _find_valid_weights(weight).reshape(rows)
+    if not good.all():
+        thresholds[~good], matrices[~good] = np.nan, 0
+    thresholds = thresholds.astype(scores.dtype if scores.dtype.kind == "f" else np.float64, copy=False)
+    status = np.where(good, OK, INVALID).astype(np.int8).reshape(batch)
+    return thresholds.reshape(*batch, n + 1), matrices.reshape(*batch, n + 1, 2, 2), status
 
 
 def score_areas(scores, y, weight):
     """Return the area under the ROC curve, the average precision and the status; NaN where undefined."""
-    if _sorted_classes.can_sort_apart(scores, weight):
-        return _sorted_classes.measure_areas(scores, y)
+    (*batch, n), rows = scores.shape, math.prod(scores.shape[:-1])
+    if can_sort_apart(n):
+        *areas, status = measure_areas(scores, y, _convert_weights(weight, (rows, n)))
+        if weight is not None:
+            good = _find_valid_weights(weight).reshape(rows)
+            areas, status = np.where(good, areas, np.nan), np.where(good, status, np.int8(INVALID))
+        return *(area.reshape(batch) for area in areas), status.reshape(batch)
     _, matrices, status = threshold_matrices(scores, y, weight)
     with np.errstate(invalid="ignore", divide="ignore"):
         return *compute_areas(np, matrices), status

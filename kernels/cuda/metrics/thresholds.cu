@@ -24,18 +24,12 @@ __device__ __forceinline__ float from_descending_key(unsigned key) {
   return __uint_as_float(key & sign ? key : ~key & (sign - 1));
 }
 
-__device__ __forceinline__ bool is_minus_zero(double x) { return u64(__double_as_longlong(x)) == u64(1) << 63; }
-__device__ __forceinline__ bool is_minus_zero(float x) { return __float_as_uint(x) == 1u << 31; }
-
-// Marks, which a key does not encode: bit 0, the label is one; bit 1, the score is -0.
-constexpr unsigned HIT = 1, MINUS_ZERO = 2;
-
-// Write sort keys, prefixed with the row if bits are left, and flag rows with invalid scores or labels. The marks of a
-// score are stored next to its key, in a byte, or below its row number, by which a second sort groups them. Both arrays
-// may be null.
+// Write sort keys, prefixed with the row if bits are left, and flag rows with invalid scores or labels. Whether the label
+// is one is stored next to the key, in a byte, or below the row number, by which a second sort groups the scores. Both
+// arrays may be null.
 template <typename T, typename Y, typename K>
 __global__ void cmfast_threshold_matrices_keys(const T* __restrict__ scores, const Y* __restrict__ y, i64 n, i64 rows,
-                                               K* __restrict__ out_keys, unsigned char* __restrict__ out_marks,
+                                               K* __restrict__ out_keys, unsigned char* __restrict__ out_hits,
                                                unsigned* __restrict__ out_rows, int* out_bad) {
   for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < n * rows; k += i64(gridDim.x) * CM_THREADS) {
     const T score = scores[k];
@@ -44,9 +38,9 @@ __global__ void cmfast_threshold_matrices_keys(const T* __restrict__ scores, con
     K key = to_descending_key(score);
     if constexpr (sizeof(K) > sizeof(T)) key |= K(row) << 32;
     out_keys[k] = key;
-    const unsigned marks = (label == 1 ? HIT : 0) | (is_minus_zero(score) ? MINUS_ZERO : 0);
-    if (out_marks) out_marks[k] = marks;
-    if (out_rows) out_rows[k] = unsigned(row) << 2 | marks;
+    const unsigned hit = label == 1;
+    if (out_hits) out_hits[k] = hit;
+    if (out_rows) out_rows[k] = unsigned(row) << 1 | hit;
     if (is_nan(score) || (label != 0 && label != 1 && i64(label) != -1)) atomicOr(&out_bad[row], 1);
   }
 }
@@ -56,21 +50,20 @@ __global__ void cmfast_threshold_matrices_gather(const T* __restrict__ scores, c
                                                  const i64* __restrict__ order, i64 n, T* __restrict__ out_scores,
                                                  unsigned char* __restrict__ out_hits) {
   for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < n; k += i64(gridDim.x) * CM_THREADS) {
-    out_scores[k] = scores[order[k]];
+    out_scores[k] = from_descending_key(to_descending_key(scores[order[k]]));  // no -0, without arithmetic
     out_hits[k] = y[order[k]] == 1;
   }
 }
 
-// Scores and labels from sorted keys and their marks or row numbers; one array is null.
+// Scores and labels from sorted keys and what is stored with them; one of `hits` and `rows` is null.
 template <typename T, typename K>
-__global__ void cmfast_threshold_matrices_scores(const K* __restrict__ keys, const unsigned char* __restrict__ marks,
+__global__ void cmfast_threshold_matrices_scores(const K* __restrict__ keys, const unsigned char* __restrict__ hits,
                                                  const unsigned* __restrict__ rows, i64 n, T* __restrict__ out_scores,
                                                  unsigned char* __restrict__ out_hits) {
   using Bits = decltype(to_descending_key(T(0)));
   for (i64 k = i64(blockIdx.x) * CM_THREADS + threadIdx.x; k < n; k += i64(gridDim.x) * CM_THREADS) {
-    const unsigned own = marks ? marks[k] : rows[k];
-    out_scores[k] = own & MINUS_ZERO ? -T(0) : from_descending_key(Bits(keys[k]));
-    out_hits[k] = own & HIT;
+    out_scores[k] = from_descending_key(Bits(keys[k]));
+    out_hits[k] = (hits ? hits[k] : rows[k]) & 1;
   }
 }
 

@@ -26,7 +26,7 @@ _GATHER = Kernel("metrics/thresholds", "cmfast_threshold_matrices_gather", tuple
 _RETURN = Kernel("metrics/thresholds", "cmfast_threshold_matrices_scores", _SORTED_BY)
 _COUNT = Kernel("metrics/thresholds", "cmfast_threshold_matrices_count", tuple((t,) for t in _SCORES))
 KERNELS = (_KEYS, _GATHER, _RETURN, _COUNT)
-_MOST_ROWS = 1 << 30  # row number and marks share 32 bits
+_MOST_ROWS = 1 << 31  # row number and label share 32 bits
 
 
 def threshold_matrices(scores: Any, y: Any, weight: Any) -> tuple[Any, Any, Any]:
@@ -69,26 +69,26 @@ def _sort_scores(s: Any, labels: Any, label: str, bad: Any, ordered: Any, hits: 
     xp, (rows, n), kind = library(s), s.shape, NAMES[s.dtype]
     key = np.dtype(np.uint32 if kind == "float" and rows == 1 else np.uint64)
     second = kind == "double" and rows > 1  # a float64 score fills the key: a second sort groups the rows
-    keys, marks, numbers = xp.empty(s.size, key), None, None
+    keys, own, numbers = xp.empty(s.size, key), None, None
     if sorting.has_bit_range_sort(keys) and not positions and rows < _MOST_ROWS:
         if second:
             numbers = xp.empty(s.size, np.uint32)
         else:
-            marks = xp.empty(s.size, np.uint8)
+            own = xp.empty(s.size, np.uint8)
     _KEYS.launch(
         (kind, label, NAMES[key]), batches.item_blocks(s.size),
-        scores=s, y=labels, n=n, rows=rows, out_keys=keys, out_marks=marks, out_rows=numbers, out_bad=bad,
+        scores=s, y=labels, n=n, rows=rows, out_keys=keys, out_hits=own, out_rows=numbers, out_bad=bad,
     )  # fmt: skip
     largest = (1 << 64) - 1 if kind == "double" else (rows << 32) - 1
-    along = numbers if second else marks
+    along = numbers if second else own
     found = None if along is None else sorting.sort_by_bits(keys, along, 0, largest.bit_length())
     if found is not None and second:
-        found = sorting.sort_by_bits(found[1], found[0], 2, 2 + (rows - 1).bit_length())
+        found = sorting.sort_by_bits(found[1], found[0], 1, 1 + (rows - 1).bit_length())
         found = None if found is None else found[::-1]
     if found is not None:
         _RETURN.launch(
             (kind, NAMES[key]), batches.item_blocks(s.size), keys=found[0], n=s.size,
-            marks=None if second else found[1], rows=found[1] if second else None, out_scores=ordered, out_hits=hits,
+            hits=None if second else found[1], rows=found[1] if second else None, out_scores=ordered, out_hits=hits,
         )  # fmt: skip
         return None
     order = sorting.argsort_keys(keys, largest)
