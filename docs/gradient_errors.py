@@ -40,10 +40,11 @@ OF_TESTS = {
     "targets, rectangular": (
         *("bad-targets", "unequal-totals", "1xC", "Rx1", "float32-matrix-only", "rectangular"),
         *("integer-targets", "tall", "targets-broadcast", "batches-broadcast", "sinkhorn-rectangular"),
+        "flat-targets",
     ),
     "targets whose totals are 5e-10 apart": ("nearly-equal-totals",),
     "targets of zero": ("zero-targets", "sinkhorn-zero-targets"),
-    "confusion matrices": ("confusions", "sinkhorn-stopped", "C-30"),
+    "confusion matrices": ("confusions", "sinkhorn-stopped", "C-30", "flat", "flat-C-20"),
     "cells from 1e-9 to 1e9": ("wide-range",),
     "smoothed": ("confusions-smoothed", "smoothed-bad"),
     "superclasses, 1e-6": ("superclasses",),

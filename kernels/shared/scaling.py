@@ -38,6 +38,9 @@ MOST_SAVED_STEPS = 3  # such steps, at most, that sweeps are taken to save
 MOST_RELAXATION = 1.4  # largest over-relaxation of such a sweep
 # Changes of the last sweep after which Newton's method takes two steps, and one.
 TWO_STEPS_WIDTH, ONE_STEP_WIDTH = 6e-3, 3e-5
+FLAT_COLUMNS = 8  # columns from which matrices without dominant cells are swept before they are paired
+FLAT_SHARE = 0.5  # largest part of a row that a cell of these has
+MOST_FLAT_SWEEPS = 15  # such sweeps
 ENOUGH_ITERATIONS = 50  # `max_iter` from which iterations are spent on further sweeps
 LEAST_PIVOT = 1e-14  # smallest pivot of a Cholesky factor over the diagonal: a smaller one is rounding
 NORMAL = 2.0**-1022  # weights below it have lost digits, and their reciprocals may overflow

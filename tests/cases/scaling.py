@@ -144,6 +144,10 @@ def _solvers(counts, M, hard):
 def _large(rng):
     yield Case("many", (rng.random((150, 3, 3)) + 0.01,), TIGHT)
     yield Case("C-30", (confusion(rng, 30, 0.9),), TIGHT)
+    flat = rng.random((3, 12, 12)) + 0.01
+    yield Case("flat", (np.concatenate([flat, [confusion(rng, 12, 0.9), confusion(rng, 12, 0.4)]]),), TIGHT)
+    yield Case("flat-targets", (flat, np.arange(1.0, 13.0), np.full(12, 6.5)), TIGHT)
+    yield Case("flat-C-20", (rng.random((2, 20, 20)) + 0.01,), TIGHT)
 
 
 def _gradient_cases():

@@ -282,13 +282,12 @@ MUTATIONS = (
     Mutation(
         "metrics-tied-scores",
         f"{CPU}/metrics/thresholds.py",
-        "last[..., :-1] = s[..., :-1] != s[..., 1:]",
-        "last[..., :-1] = s[..., :-1] >= s[..., 1:]",
-        ">= for !=",
+        "if 0 < k < n and out[k] == out[k + 1]:",
+        "if 0 < k < n and out[k] < out[k + 1]:",
+        "< for ==",
         "metrics.roc_auc([0.5, 0.5], [0, 1]) depends on the order of the samples",
         "metrics",
         (conforms("threshold_matrices", "score_areas"), ("tests/metrics/test_api.py",)),
-        same_code=True,
     ),
     Mutation(
         "uncertainty-half-seed",

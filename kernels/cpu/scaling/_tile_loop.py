@@ -10,6 +10,7 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import fma, load, some, splat, store, where
 from cmfast.kernels.cpu._core.vector_functions import offset_lanes
 from cmfast.kernels.cpu.scaling import _tile_scalars as line
+from cmfast.kernels.cpu.scaling._tile_flat import sweep_flat_lanes
 from cmfast.kernels.cpu.scaling._tile_load import is_regular, load_cells, load_targets, mark_zeros, reset_state
 from cmfast.kernels.cpu.scaling._tile_newton import run_newton, run_newton_rectangular
 from cmfast.kernels.cpu.scaling._tile_pairing import (
@@ -48,7 +49,14 @@ from cmfast.kernels.cpu.scaling._tile_workspace import (
     Tile,
     write_defaults,
 )
-from cmfast.kernels.shared.scaling import ENOUGH_ITERATIONS, MANY_COLUMNS, PAIRED_SWEEPS, Lines, ScalingProblem
+from cmfast.kernels.shared.scaling import (
+    ENOUGH_ITERATIONS,
+    FLAT_COLUMNS,
+    MANY_COLUMNS,
+    PAIRED_SWEEPS,
+    Lines,
+    ScalingProblem,
+)
 from cmfast.kernels.status import MAX_ITER, OK
 
 EVENED_ERROR_SHARE = 0.5  # part of a column's error that `halve_column_errors` leaves; the rows take the rest
@@ -209,8 +217,32 @@ def _load_tile(t, given, rules, first, last, size, parts):
 @jit(inner=True, inline=True, borrows=True)
 def _find_start(t, given, first, last, size, parts, goal):
     """Pair rows with columns and set the initial factors of a tile; return the part that is missing, or 0."""
+    S, (target, max_iter), settled = t.S, goal, splat(0.0) != 0.0
+    if size is not None:
+        store(S, line.MASS, splat(float(t.C)))  # else the loader has written it
+    if t.C >= FLAT_COLUMNS and max_iter >= ENOUGH_ITERATIONS:
+        settled = sweep_flat_lanes(t, target, size is not None)
+        store(S, line.ACTIVE, where(settled, 0.0, load(S, line.ACTIVE)))
+    if some(load(S, line.ACTIVE) != 0.0):
+        needs = _pair_lanes_and_sweep(t, given, first, last, size, parts, (target, max_iter), settled)
+        if needs != 0:
+            return needs
+    store(S, line.PAIRED, where(settled, 1.0, load(S, line.PAIRED)))
+    store(S, line.ACTIVE, where(settled, 1.0, load(S, line.ACTIVE)))
+    return 0
+
+
+@jit(inner=True, inline=True, borrows=True)
+def _pair_lanes_and_sweep(t, given, first, last, size, parts, goal, settled):
+    """Pair rows with columns and set the initial factors, except those of lanes that are settled.
+
+    Return as `_find_start`.
+    """
     S, (target, max_iter) = t.S, goal
     pair_by_diagonal(t, size)
+    store(S, line.PAIRED, where(settled, 1.0, load(S, line.PAIRED)))
+    for j in range(t.C):
+        store(S, t.d + j, load(S, t.y + j))
     if some((load(S, line.PAIRED) == 0.0) & (load(S, line.ACTIVE) != 0.0)):
         if parts[PAIR] == 0:
             return PAIR
@@ -225,6 +257,9 @@ def _find_start(t, given, first, last, size, parts, goal):
     store(S, line.N_ITER, fma(paired, float(PAIRED_SWEEPS), load(S, line.N_ITER)))
     if size is None and t.C >= MANY_COLUMNS and max_iter >= ENOUGH_ITERATIONS:
         sweep_pairs_further(t, target)
+    if some(settled):
+        for j in range(t.C):
+            store(S, t.y + j, where(settled, load(S, t.d + j), load(S, t.y + j)))
     return 0
 
 

@@ -14,7 +14,7 @@ from cmfast.kernels.cpu.scaling import _tile_scalars as line
 from cmfast.kernels.cpu.scaling._tile_workspace import LANES, sum_lines, unroll_unit_targets
 from cmfast.kernels.cpu.solver.newton import damped_step, has_stalled
 from cmfast.kernels.shared import scaling as rules
-from cmfast.kernels.shared.scaling import FAST_COLUMNS, NORMAL, SAFE_WIDTH, SWEEP_ROUNDING
+from cmfast.kernels.shared.scaling import FLAT_COLUMNS, NORMAL, SAFE_WIDTH, SWEEP_ROUNDING
 from cmfast.kernels.status import MAX_ITER, RANGE
 
 has_ended = jit(inner=True, inline=True)(rules.has_ended)
@@ -126,7 +126,7 @@ def _update_active_lanes(t, limits):
     residual, worst = load(S, line.RESIDUAL), load(S, line.LINE_ERROR)
     rho, n_iter = load(S, line.STEP_NORM), load(S, line.N_ITER)
     stalled = has_stalled(rho, load(S, line.PREVIOUS_STEP_NORM))
-    if t.C >= FAST_COLUMNS and some((rho == np.inf) & (residual <= target)):
+    if t.C >= FLAT_COLUMNS and some((rho == np.inf) & (residual <= target)):
         rho = where(rho == np.inf, _bound_step_norm(t), rho)
     ended = has_ended(residual, share * worst, rho, stalled, target, still, last_width)
     lost = active & ~(residual < np.inf)
