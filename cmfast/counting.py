@@ -285,20 +285,24 @@ def confusion_matrix(
         n_classes = validate.count("n_classes", n_classes)
         if 8 * n_classes**2 > validate.LARGEST_INT64 and sparse is not True:
             validate.refuse_memory(8 * n_classes**2, n_classes=n_classes)
-    nothing_else = labels is groups is n_groups is ignore_index is normalize is None
     if (
-        nothing_else
+        labels is normalize is None
         and sample_axes is ONE_AXIS
         and whole_floats is sparse is False
         and type(y_true) is type(y_pred) is np.ndarray
         and _labels.are_plain(y_true, y_pred)
-        and (sample_weight is None or _labels.are_plain_weights(sample_weight, y_true))
+        and (ignore_index is None or type(ignore_index) is int)
+        and (n_groups is None if groups is None else _labels.are_plain_integers(groups, y_true))
+        and (
+            sample_weight is None
+            or _labels.are_plain_weights(sample_weight, y_true)
+            or _labels.are_plain_integers(sample_weight, y_true)
+        )
     ):  # fast path
-        sizes = {"n_classes": n_classes, "labels": None, "n_groups": None, "num_threads": num_threads}
-        matrix, status, outside = dispatch.call("confusion_matrix", y_true, y_pred, sample_weight, None, **sizes)
-        if outside is not None:
-            _labels.refuse_outside(*outside)
-        if sample_weight is None or status == Status.CONVERGED:  # bad weights are reported below
+        matrix, is_good = _count_plain(
+            y_true, y_pred, sample_weight, groups, (n_classes, n_groups), ignore_index, num_threads
+        )
+        if is_good:  # bad weights are reported below
             return matrix
     arrays = {"y_true": y_true, "y_pred": y_pred, "sample_weight": sample_weight, "groups": groups}
     if lazy.are_lazy(*arrays.values()):
@@ -399,6 +403,38 @@ def confusion_matrix(
         matrix = _replace_failed(matrix, status, 1)
     shares = _normalize(matrix, method=normalize, on_failure=on_failure, num_threads=num_threads)
     return _replace_failed(shares, status, np.nan) if overflows else shares
+
+
+def _count_plain(
+    y_true: np.ndarray,
+    y_pred: np.ndarray,
+    weight: Any,
+    groups: Any,
+    sizes: tuple[int | None, Any],
+    ignored: int | None,
+    num_threads: int | None,
+) -> tuple[Any, bool]:
+    """Return the matrices of arrays that need no further checks, and whether all weights are good.
+
+    `sizes` are the numbers of classes and of groups.
+    """
+    n_classes, n_groups = sizes
+    if n_groups is not None:
+        n_groups = validate.count("n_groups", n_groups)
+    if ignored is not None:
+        ignored = _labels.resolve_ignored(ignored, y_true.dtype)
+    options = {"n_classes": n_classes, "labels": None, "n_groups": n_groups, "num_threads": num_threads}
+    try:
+        matrix, status, outside = dispatch.call(
+            "confusion_matrix", y_true, y_pred, weight, groups, ignored=ignored, **options
+        )
+    except MemoryError:
+        if groups is None or n_groups is not None:
+            raise
+        _refuse_many_groups(groups)
+    if outside is not None:
+        _labels.refuse_outside(*outside)
+    return matrix, weight is None or not status.any()
 
 
 def _normalize(matrices: Any, *, method: Method, on_failure: OnFailure, num_threads: int | None) -> Any:

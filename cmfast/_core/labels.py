@@ -112,6 +112,11 @@ def are_plain_weights(weight: Any, y_true: np.ndarray) -> bool:
     return type(weight) is np.ndarray and weight.dtype in FLOAT_WEIGHTS and weight.shape == y_true.shape
 
 
+def are_plain_integers(array: Any, y_true: np.ndarray) -> bool:
+    """Whether these are integers for one-dimensional labels, groups or weights, which need no further checks."""
+    return type(array) is np.ndarray and array.dtype in INTEGERS and array.shape == y_true.shape
+
+
 def check_known(
     *, n_classes: Any, labels: Any = None, groups: Any = None, n_groups: Any = None, y: dict[str, Any] | None = None
 ) -> None:
@@ -750,7 +755,7 @@ def check_ignored(value: object) -> None:
 def ignore(samples: Labels, value: Any) -> tuple[Labels, Any]:
     """Return samples, and which true label to ignore or None; several become one of them, in a copy of the truths."""
     dtype, y_true = samples.dtypes["y_true"], samples.y_true
-    found = [one for one in (_resolve_ignored(one, dtype) for one in list_ignored(value)) if one is not None]
+    found = [one for one in (resolve_ignored(one, dtype) for one in list_ignored(value)) if one is not None]
     if isinstance(y_true, _text_codes.Coded):
         found = [one for one in found if one in y_true.names]
     if len(found) < 2:
@@ -773,7 +778,7 @@ def _merge_labels(values: list[int], y: Any) -> Any:
     return merged
 
 
-def _resolve_ignored(value: Any, dtype: np.dtype[Any]) -> Any:
+def resolve_ignored(value: Any, dtype: np.dtype[Any]) -> Any:
     """Return a label to ignore among labels of a dtype, None if it cannot hold it. Raise if the kinds differ."""
     text = isinstance(value, str | bytes)
     if text != (dtype.kind in "US"):

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 
@@ -54,6 +55,8 @@ def _count_rows(y_true, y_pred, weight, groups, classes, ignored, out, outside):
     low, n_classes = classes
     for row in range(out.shape[0]):
         t, p, table = y_true[row % y_true.shape[0]], y_pred[row % y_pred.shape[0]], out[row]
+        w: Any = None if weight is None else weight[row % weight.shape[0]]
+        g: Any = None if groups is None else groups[row % groups.shape[0]]
         number = 0
         for k in range(t.shape[0]):
             if ignored is not None:  # noqa: SIM102 - it is nothing that is compiled, which a longer condition would be
@@ -64,8 +67,8 @@ def _count_rows(y_true, y_pred, weight, groups, classes, ignored, out, outside):
             if i < n_classes and j < n_classes:  # unsigned: one comparison for both ends
                 cell = i * n_classes + j
                 if groups is not None:
-                    cell += np.uint64(groups[row % groups.shape[0], k]) * n_classes * n_classes
-                table[cell] += 1 if weight is None else weight[row % weight.shape[0], k]
+                    cell += np.uint64(g[k]) * n_classes * n_classes
+                table[cell] += 1 if weight is None else w[k]
             else:
                 number += 1
         outside[row] = number
@@ -412,6 +415,12 @@ def confusion_matrix(y_true, y_pred, weight, groups, *, n_classes, labels, n_gro
         table = _count_pairs(y_true, y_pred, weight, n_classes, num_threads)
         if table is not None:
             return table, FINE, None
+    elif labels is None and y_true.ndim == 1 and max(0, MOST_NUMPY_SAMPLES) < y_true.size <= SAMPLES_PER_PIECE:
+        arrays = y_true, y_pred, weight, groups
+        if all(a is None or a.shape == y_true.shape for a in arrays):
+            table = _count_one_piece(*arrays, n_classes, n_groups, ignored)
+            if table is not None:
+                return table, FINE if groups is None else np.zeros(len(table), np.int8), None
     samples = _LabelSamples(y_true, y_pred, weight, groups, ignored, num_threads)
     if weight is not None and weight.dtype.kind != "f" and not samples.fit():
         options = {"n_classes": n_classes, "labels": labels, "n_groups": n_groups, "ignored": ignored}
@@ -461,6 +470,51 @@ def _count_pairs(y_true, y_pred, weight, n_classes, num_threads):
         if outside:
             return None
     return table if weight is None or table is None or _are_finite(table, weight) else None
+
+
+def _count_one_piece(y_true, y_pred, weight, groups, n_classes, n_groups, ignored):
+    """Count one piece of pairs of one row, of groups or with integer weights or an ignored label.
+
+    Return a matrix, or one for each group; None in the general case.
+    """
+    if groups is not None:
+        highest = _find_highest(groups)
+        n_groups = highest + 1 if n_groups is None else n_groups
+        if highest >= n_groups:
+            return None
+    C = n_classes
+    if C is None:
+        C = max(map(_find_highest, (y_true, y_pred))) + 1
+    shape = (1 if groups is None else n_groups, C, C)
+    if math.prod(shape) > MOST_LABEL_SPAN**2 or (n_classes is None and weight is not None):
+        return None
+    sums = np.float64 if weight is not None and weight.dtype.kind == "f" else np.int64
+    wide = weight is not None and sums is np.int64 and weight.dtype.itemsize == 8
+    if wide and not halves.fits(int(weight.min()), int(weight.max()), weight.size):
+        return None
+    dtype = None if y_true.dtype == y_pred.dtype and y_true.dtype in VIEWS else np.int64
+    truth, guess = (block(y[None], ALL, ALL, dtype) for y in (y_true, y_pred))
+    weights = None if weight is None else block(weight[None], ALL, ALL, sums)
+    table, outside, classes = np.zeros((1, math.prod(shape)), sums), np.zeros(1, np.int64), (np.uint64(0), np.uint64(C))
+    if groups is None and ignored is None:
+        _add_weights(truth, guess, weights, classes, table, outside)
+    else:
+        numbers = None if groups is None else block(groups[None], ALL, ALL, np.int64)
+        skipped = None if ignored is None else np.uint64(ignored % 2**64)
+        _count_rows(truth, guess, weights, numbers, classes, skipped, table, outside)
+    if outside[0] or (sums is np.float64 and not _are_finite(table, weight)):
+        return None
+    table = table.reshape(shape)
+    if n_classes is None:
+        table = _select_labels(table, _find_occurring(table))
+    return table[0] if groups is None else table
+
+
+def _find_highest(numbers):
+    """Return the highest of some integers; a negative one counts as more than any other."""
+    if numbers.dtype.kind != "u":
+        numbers = np.asarray(numbers, np.int64).view(UINT64)
+    return int(np.maximum.reduce(numbers))
 
 
 def _count_far_apart(y_true, y_pred, weight):
@@ -526,12 +580,23 @@ def _guess_highest(y_true, y_pred):
 
 def _select_occurring(table, counts):
     """Return the rows and columns of a square table of the labels that the counts show to occur, and these labels."""
-    order = (counts.any(axis=0) | counts.any(axis=1)).nonzero()[0]
-    if order.size == len(table):
-        return table, order
+    order = _find_occurring(counts)
+    return _select_labels(table, order), order
+
+
+def _find_occurring(counts):
+    """Return the labels that occur in square tables of counts."""
+    counts = counts.any(axis=tuple(range(counts.ndim - 2)))
+    return (counts.any(axis=0) | counts.any(axis=1)).nonzero()[0]
+
+
+def _select_labels(tables, order):
+    """Return the rows and columns of square tables of some labels, in ascending order."""
+    if order.size == tables.shape[-1]:
+        return tables
     if _are_range(order):  # a copy by rows takes a fraction of the time
-        return np.ascontiguousarray(table[order[0] : order[-1] + 1, order[0] : order[-1] + 1]), order
-    return table[order[:, None], order], order
+        return np.ascontiguousarray(tables[..., order[0] : order[-1] + 1, order[0] : order[-1] + 1])
+    return tables[..., order[:, None], order]
 
 
 def _count_piece(y_true, y_pred, n_classes, weight=None):
@@ -608,15 +673,10 @@ def _count_range(samples, labels, n_groups):
         table = count(span, weighted=False)[0] if fits(span) else None
     if table is None:
         return None
-    present = table.any(axis=(0, 1))
-    order = np.flatnonzero(present.any(axis=0) | present.any(axis=1))
+    order = _find_occurring(table)
     if weighted:  # a label whose samples all weigh nothing occurs nonetheless
         table, _ = count(span, weighted=True)
-    if order.size == table.shape[-1]:
-        return table
-    if _are_range(order):  # a copy by rows takes a fraction of the time
-        return np.ascontiguousarray(table[..., order[0] : order[-1] + 1, order[0] : order[-1] + 1])
-    return table[..., order[:, None], order]
+    return _select_labels(table, order)
 
 
 def _are_integers(*arrays):
