@@ -1,6 +1,7 @@
 """Metrics of multilabel samples: one 2x2 table per label or per sample, and averages over the tables."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, cast, overload
 
@@ -84,12 +85,13 @@ def multilabel_tables(
         y_true, y_pred, weight = _validate_indicators(given)
     else:
         y_true, y_pred, weight = _adopt_indicators(y_true, y_pred, sample_weight)
+    if samplewise and weight is not None:
+        validate.refuse("sample_weight", "None with samplewise=True", "an array")
+    bare = adapter(y_true).unwrap(y_true), adapter(y_pred).unwrap(y_pred)
+    with _explain_numbers(*bare):
+        tables = (_count_tables if samplewise else _count_label_tables)(*bare, weight, num_threads)
     if samplewise:
-        if weight is not None:
-            validate.refuse("sample_weight", "None with samplewise=True", "an array")
-        tables = _count_tables(adapter(y_true).unwrap(y_true), adapter(y_pred).unwrap(y_pred), None, num_threads)
         return adapter(y_true).name_dimensions("(n,L),(n,L)->(n,2,2)", (y_true, y_pred), tables)
-    tables = _count_label_tables(adapter(y_true).unwrap(y_true), adapter(y_pred).unwrap(y_pred), weight, num_threads)
     return adapter(y_true).name_dimensions("(n,L),(n,L)->(L,2,2)", (y_true, y_pred), tables)
 
 
@@ -103,6 +105,10 @@ def _adopt_indicators(y_true: Array, y_pred: Array, sample_weight: Array | None)
 def _validate_indicators(given: dict[str, Any]) -> list[Any]:
     """Validate dtypes and shapes of the 0/1 label indicators and of the weights; return them."""
     y_true, y_pred, weight = given.values()
+    for name, array in (("y_true", y_true), ("y_pred", y_pred)):
+        if adapter(array).dtype(array).kind == "f":
+            cure = ".astype(int) makes indicators of whole numbers, > 0.5 of probabilities"
+            validate.refuse(name, "integers", f"{validate.describe_dtype(array)}; {cure}", TypeError)
     validate.integer(y_true=y_true, y_pred=y_pred)
     validate.real(sample_weight=weight)
     shape = validate.same_shape(y_true=y_true, y_pred=y_pred)
@@ -111,6 +117,21 @@ def _validate_indicators(given: dict[str, Any]) -> list[Any]:
     if weight is not None and dispatch.shape_of(weight) != shape[:-1]:
         validate.refuse("sample_weight", f"of shape {shape[:-1]}", f"shape {dispatch.shape_of(weight)}")
     return [y_true, y_pred, None if weight is None else adapter(weight).unwrap(weight)]
+
+
+@contextmanager
+def _explain_numbers(y_true: Array, y_pred: Array) -> Iterator[None]:
+    """Replace the error of counting labels other than 0 and 1 by one that says where they are in these arrays."""
+    try:
+        yield
+    except ValueError:
+        for name, array in (("y_true", y_true), ("y_pred", y_pred)):
+            host = adapter(array).to_host(array)
+            wrong = np.argwhere((host != 0) & (host != 1))
+            if len(wrong):
+                first = tuple(wrong[0].tolist())
+                validate.refuse(name, "0 or 1", f"{len(wrong)} other numbers (first: {host[first]} at {first})")
+        raise
 
 
 @accept_dask_arrays(y_true="L", y_pred="L")
@@ -252,7 +273,8 @@ def multilabel(
     outer = adapter(given[0])
     y_true, y_pred = map(outer.unwrap, given)
     options: dict[str, Any] = {"undefined": undefined, "on_failure": on_failure, "num_threads": num_threads}
-    found = adapter(y_true).evaluate(partial(_evaluate_forms, forms, options), y_true, y_pred, weight)
+    with _explain_numbers(y_true, y_pred):
+        found = adapter(y_true).evaluate(partial(_evaluate_forms, forms, options), y_true, y_pred, weight)
     axes = ["(L)" if average == "" and metric not in SAMPLE_METRICS else "()" for metric, average in forms]
     given_axes = zip((f"(n,L),(n,L)->{ax}" for ax in axes), found, strict=True)
     found = [outer.name_dimensions(signature, tuple(given), one) for signature, one in given_axes]

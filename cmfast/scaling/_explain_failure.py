@@ -80,11 +80,12 @@ def explain_unscaled_logits(
 ) -> str:
     """Return the reason why a matrix given by the logarithms of its cells was not scaled."""
     L = _read_element(arrays[0], batch, 2, index).astype(np.float64)
+    bad = np.isnan(L) | np.isposinf(L)
+    valid = np.where(bad, -np.inf, L)
     with np.errstate(all="ignore"):
-        cells = np.exp(np.maximum(L - L.max(-1, keepdims=True, initial=-np.inf), -MOST_LOG_SPREAD))
+        cells = np.exp(np.maximum(valid - valid.max(-1, keepdims=True, initial=-np.inf), -MOST_LOG_SPREAD))
         known = result._replace(col_scale=np.exp(adapter(result.col_scale).to_host(result.col_scale)))
     cells[np.isneginf(L)] = 0.0
-    bad = np.isnan(L) | np.isposinf(L)
     said = explain_unscaled(index, batch, [np.where(bad, L, cells), *arrays[1:]], known, options)
     reason, _, advice = said.rpartition("; ")
     return reason if wording.option("smoothing") in advice else said  # logits=True has no smoothing

@@ -8,6 +8,8 @@ class (``Value`` of ``metric_formulas.py``), a reduction over classes (:class:`O
 from enum import IntEnum
 from typing import Any, NamedTuple
 
+from cmfast.kernels.shared.limits import MOST_EXACT_INTEGER
+
 LINES_OF_VALUE = 5  # a value of one class, and its derivatives in d, t, p and n
 
 
@@ -175,6 +177,19 @@ def as_sums(a: Any, *, fractions: bool) -> Any:
     if a.dtype == "u8" and not fractions:
         return a.view("i8")
     return a.astype("f8" if fractions else "i8", copy=False)
+
+
+def rank_wide_integers(xp: Any, scores: Any) -> Any:
+    """Return the dense ranks of integer scores that float64 does not tell apart; other scores as they are.
+
+    `xp` is the library of the array.
+    """
+    if scores.dtype.kind not in "iu" or scores.dtype.itemsize < 8 or not scores.size:
+        return scores
+    if int(scores.min()) >= -MOST_EXACT_INTEGER and int(scores.max()) <= MOST_EXACT_INTEGER:
+        return scores
+    flat = scores.ravel()
+    return xp.searchsorted(xp.unique(flat), flat).reshape(scores.shape)
 
 
 def compute_areas(xp: Any, matrices: Any) -> tuple[Any, Any]:

@@ -284,12 +284,18 @@ def _thresholds():
     yield Case("one-class", (tied, y * 0 + 1))
 
 
+def _wide_scores():
+    """Return scores that are distinct integers, but not as float64, and labels."""
+    s = 2**60 + np.random.default_rng(11).permutation(40).reshape(2, 20)
+    return s, (s % 3 > 0).astype(np.int64)
+
+
 CASES = {
     "confusion_fractions": list(_fractions()),
     "label_margins": list(_labels()),
     "most_confused": list(_confused()),
     "threshold_matrices": list(_thresholds()),
-    "score_areas": list(_thresholds()),
+    "score_areas": [*_thresholds(), Case("wide-integers", _wide_scores())],
     "least_cost": [
         Case(case.id, (*case.args, [[0.0, 1.0], [2.5, -0.5]]), case.options, fails=case.fails) for case in _thresholds()
     ],

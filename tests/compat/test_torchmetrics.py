@@ -38,6 +38,19 @@ def batches(task, seed=0, n=20):
             yield torch.rand(shape) if probabilities else torch.randint(2, shape), torch.randint(2, shape)
 
 
+def assert_absent_classes_agree(name):
+    """Check macro averages over few rows, in which some classes are never true, and some never among the best two."""
+    rng = torch.Generator().manual_seed(0)
+    for rows in (1, 2, 3) * 4:
+        preds, target = torch.rand(rows, 5, generator=rng), torch.randint(0, 5, (rows,), generator=rng)
+        for k in (1, 2, 3):
+            options = {"num_classes": 5, "top_k": k, "average": "macro"}
+            found, want = (
+                getattr(library, f"Multiclass{name}")(**options)(preds, target) for library in (ours, theirs)
+            )
+            torch.testing.assert_close(found, want)
+
+
 def assert_agree(name, task, **options):
     """Assert that ours gives what torchmetrics gives, for batches and for all of them."""
     options = {"task": task, **BASES[task], **options}
@@ -59,6 +72,7 @@ def test_scores_are_those_of_torchmetrics(name, task):
                 assert_agree(name, task, multidim_average=over, ignore_index=ignored, average=average)
     if task == "multiclass":
         assert_agree(name, task, top_k=2, average="macro")
+        assert_absent_classes_agree(name)
         assert_agree(name, task, top_k=2, average="micro", ignore_index=1)
 
 

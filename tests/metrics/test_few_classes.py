@@ -135,3 +135,17 @@ def test_labels_at_the_ends_of_int64(top, n):
         assert metrics.from_labels(y, given, "accuracy") == accuracy
         found = metrics.label_margins(y, given)
         assert (int(found.total), found.diagonal.sum()) == (len(y), round(accuracy * len(y)))
+
+
+@pytest.mark.parametrize("C", [2, 3, 20, 300])
+@pytest.mark.parametrize("n", [6, 50, 5000])
+def test_one_predicted_class_is_constant_for_float_weights(C, n, rng):
+    """Sums of weights in other orders must not leave a rest that is taken for predictions of other classes."""
+    for k in range(20):
+        y, weight = rng.integers(0, C, n), rng.random(n)
+        y[:2], p = (0, 1), np.full(n, k % C)
+        for undefined in ("present", "nan"):
+            found = metrics.from_labels(y, p, ["mcc", "kappa"], n_classes=C, sample_weight=weight, undefined=undefined)
+            assert found == {"mcc": 0.0, "kappa": 0.0}
+            found = metrics.from_labels(p, y, ["mcc", "kappa"], n_classes=C, sample_weight=weight, undefined=undefined)
+            assert found == {"mcc": 0.0, "kappa": 0.0}

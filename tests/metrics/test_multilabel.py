@@ -1,5 +1,7 @@
 """Samples with any number of labels, where some label is never predicted."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -37,3 +39,20 @@ def test_all_metrics(rng):
     for name, values in found.items():
         assert values.shape == (3,)
         np.testing.assert_array_equal(values, metrics.multilabel(y, p, name))
+
+
+def test_messages_say_where_other_numbers_are():
+    y = np.zeros((3, 4), int)
+    wrong = y.copy()
+    wrong[1, 2] = 2
+    for function in (
+        metrics.multilabel,
+        metrics.multilabel_tables,
+        partial(metrics.multilabel_tables, samplewise=True),
+    ):
+        with pytest.raises(ValueError, match=r"y_true must be 0 or 1, got 1 other numbers \(first: 2 at \(1, 2\)\)"):
+            function(wrong, y)
+        with pytest.raises(ValueError, match=r"y_pred must be 0 or 1, got 1 other numbers \(first: 2 at \(1, 2\)\)"):
+            function(y, wrong)
+        with pytest.raises(TypeError, match=r"y_pred must be integers, got dtype float64; \.astype\(int\) makes"):
+            function(y, np.eye(3, 4))

@@ -144,3 +144,13 @@ def test_single_precision():
     found = cmfast.bi_normalize(L, **TIGHT)
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, cmfast.bi_normalize(L.astype(np.float64), **TIGHT), rtol=1e-6, atol=1e-44)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+@pytest.mark.parametrize("C", [3, 300])
+def test_messages_say_where_a_value_is_bad(value, C):
+    L = np.zeros((C, C))
+    L[C - 1, 2] = value
+    kind = "NaN" if np.isnan(value) else "infinite"
+    with pytest.raises(cmfast.FailureError, match=rf"{kind} value at M\[{C - 1}, 2\]"):
+        cmfast.bi_normalize(L, logits=True, on_failure="raise")

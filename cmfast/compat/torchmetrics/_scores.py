@@ -21,6 +21,8 @@ from cmfast.compat.torchmetrics._sums import (
 )
 
 FOUR = ("tp", "fp", "tn", "fn")  # torchmetrics' state
+# Macro averages over classes that are true somewhere with top_k above 1; the others are over those predicted, too.
+AVERAGED_OVER_TRUE_CLASSES = ("precision", "recall")
 
 
 class OneVsRestMetric(CountedMetric):
@@ -132,7 +134,8 @@ class OneVsRestMetric(CountedMetric):
             return sums.truths
         if isinstance(self, Multilabel):
             return sums.hits >= 0
-        return (sums.truths + sums.guesses if self.top_k == 1 else sums.truths) > 0
+        is_true = self.top_k > 1 and self.METRIC in AVERAGED_OVER_TRUE_CLASSES
+        return (sums.truths if is_true else sums.truths + sums.guesses) > 0
 
 
 class FourCounts(OneVsRestMetric):

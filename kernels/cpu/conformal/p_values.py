@@ -27,12 +27,23 @@ def p_values(s, labels, new_scores, *, n_groups):
     for b in range(rows):
         is_valid = (groups[b] >= 0) & (groups[b] < n_groups)
         scored[b, ~is_valid] = INVALID
-        numbers = groups[b][is_valid].astype(np.int64)
-        order = np.lexsort((held[b][is_valid], numbers))
-        ranked, ends = held[b][is_valid][order], np.cumsum(np.bincount(numbers, minlength=n_groups))
+        apart, ends = _split_groups(held[b], groups[b], is_valid, n_groups)
         for g in range(n_groups):
-            some = ranked[ends[g - 1] if g else 0 : ends[g]]
+            some = apart[ends[g - 1] if g else 0 : ends[g]]
+            some.sort()
             status[b, g] = ZERO_LINE if labels is not None and not some.size else OK
             n_least = some.size - some.searchsorted(queries[b, :, g], side="left")
             out[b, :, g] = (n_least + 1) / (some.size + 1)
     return out.reshape(new_scores.shape), status.reshape(*batch, n_groups), scored.reshape(s.shape)
+
+
+def _split_groups(scores, groups, is_valid, n_groups):
+    """Return a copy of the scores of valid groups, ordered by group, and where each group ends."""
+    if not is_valid.all():
+        scores, groups = scores[is_valid], groups[is_valid]
+    if n_groups == 1:
+        return scores.copy(), np.array([scores.size])
+    numbers = groups.astype(
+        np.int16 if n_groups <= np.iinfo(np.int16).max else np.int64
+    )  # NumPy sorts 16 bits by radix
+    return scores[numbers.argsort(kind="stable")], np.cumsum(np.bincount(numbers, minlength=n_groups))

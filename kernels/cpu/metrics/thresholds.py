@@ -14,7 +14,7 @@ from cmfast.kernels.cpu.metrics._sorted_classes import (
     measure_areas,
     order_ties,
 )
-from cmfast.kernels.shared.metrics import compute_areas
+from cmfast.kernels.shared.metrics import compute_areas, rank_wide_integers
 from cmfast.kernels.status import INVALID, OK
 
 SECONDS_PER_COUNTED_SCORE = 2e-8
@@ -110,6 +110,7 @@ def threshold_matrices(scores, y, weight):
 
 def score_areas(scores, y, weight):
     """Return the area under the ROC curve, the average precision and the status; NaN where undefined."""
+    scores = rank_wide_integers(np, scores)
     (*batch, n), rows = scores.shape, math.prod(scores.shape[:-1])
     if can_sort_apart(n):
         *areas, status = measure_areas(scores, y, _convert_weights(weight, (rows, n)))

@@ -12,7 +12,7 @@ import numpy as np
 
 from cmfast.kernels.cuda._core import batches, sorting
 from cmfast.kernels.cuda._core.module import NAMES, Kernel, library
-from cmfast.kernels.shared.metrics import compute_areas
+from cmfast.kernels.shared.metrics import compute_areas, rank_wide_integers
 from cmfast.kernels.status import INVALID
 
 _SCORES = ("float", "double")
@@ -119,8 +119,9 @@ def _weigh_matrices(weight: Any, order: Any, hits: Any, counts: Any) -> Any:
 
 def score_areas(scores: Any, y: Any, weight: Any) -> tuple[Any, Any, Any]:
     """Return the area under the ROC curve, the average precision and the status; NaN where undefined."""
-    _, matrices, status = threshold_matrices(scores, y, weight)
-    return *compute_areas(library(scores), matrices), status
+    xp = library(scores)
+    _, matrices, status = threshold_matrices(rank_wide_integers(xp, scores), y, weight)
+    return *compute_areas(xp, matrices), status
 
 
 def _sum_costs(matrices: Any, cost: np.ndarray) -> Any:
