@@ -749,7 +749,7 @@ def check_ignored(value: object) -> None:
     """Validate the option `ignore_index` before reading any array."""
     for one in list_ignored(value):
         if not isinstance(one, str | bytes):
-            validate.count("ignore_index", one, least=-(2**63))
+            validate.count("ignore_index", one, least=-(2**63), most=2**64 - 1)
 
 
 def ignore(samples: Labels, value: Any) -> tuple[Labels, Any]:
@@ -786,7 +786,7 @@ def resolve_ignored(value: Any, dtype: np.dtype[Any]) -> Any:
         validate.refuse("ignore_index", f"{wanted}, as y_true", f"{given}, {validate.format_value(value)}", TypeError)
     if text:
         return value
-    value = validate.count("ignore_index", value, least=-(2**63))
+    value = validate.count("ignore_index", value, least=-(2**63), most=2**64 - 1)
     low, high = (0, 1) if dtype.kind == "b" else (int(np.iinfo(dtype).min), int(np.iinfo(dtype).max))
     return value if low <= value <= high else None
 

@@ -1,12 +1,13 @@
 """Tables derived from a confusion matrix: one-vs-rest tables, row shares, most confused class pairs."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Generic, Literal, NamedTuple, TypeAlias, get_args, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cmfast._core import axis_names, dispatch, failures, plotting, result_frames, result_repr, validate
+from cmfast._core import axis_names, bad_values, dispatch, failures, plotting, result_frames, result_repr, validate
 from cmfast._core.adapters import adapter
 from cmfast._core.annotations import Array, ArrayT, DeviceT, Floats, OnFailure, Undefined
 from cmfast._core.lazy import accept_dask_arrays
@@ -35,7 +36,7 @@ def _run_op(
     chosen = _plan.validate_class_ids(classes, C, "classes")
     found: list[Any]
     *found, status = dispatch.call(op, M, num_threads=num_threads, **options)
-    failures.report(status, on_failure, failed="matrices left out")
+    failures.report(status, on_failure, failed="matrices left out", why=partial(bad_values.explain_sum, M))
     if chosen is None:
         return found
     some = list(chosen)

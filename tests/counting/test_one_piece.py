@@ -93,3 +93,15 @@ def test_values_out_of_range(rng):
         cmfast.confusion_matrix(y, p, groups=groups + 2**55)
     with pytest.raises(ValueError, match="n_groups must be None without groups"):
         cmfast.confusion_matrix(y, p, n_classes=4, n_groups=3)
+
+
+@pytest.mark.parametrize("n", [3, 3000, 9000])
+def test_an_ignored_label_beyond_int64(n):
+    far = 2**63 + 5
+    y, p = np.array([far, 1, 2] * n, np.uint64), np.array([1, 1, 2] * n, np.uint64)
+    for options in ({}, {"n_classes": 3}, {"labels": [1, 2]}):
+        found = cmfast.confusion_matrix(y, p, ignore_index=far, **options)
+        np.testing.assert_array_equal(found[-2:, -2:], n * np.eye(2))
+        assert found.sum() == 2 * n
+    with pytest.raises(ValueError, match="ignore_index must be at most 18446744073709551615"):
+        cmfast.confusion_matrix(y, p, ignore_index=2**64)

@@ -832,3 +832,11 @@ def test_class_sums_of_many_labels_are_those_of_the_matrix(dtype):
         y[7] = n_classes
         with pytest.raises(ValueError, match="got 1 pairs outside"):
             metrics.label_margins(y, p, n_classes=n_classes)
+
+
+@pytest.mark.parametrize("function", [metrics.one_vs_rest, metrics.most_confused, metrics.confusion_fractions])
+def test_tables_of_a_bad_matrix_say_why(function):
+    M = np.ones((2, 3, 3))
+    M[1, 0, 2] = np.nan
+    with pytest.raises(cmfast.FailureError, match=r"NaN value at M\[1, 0, 2\]|NaN value at M\[1\]\[0, 2\]"):
+        function(M, on_failure="raise")
