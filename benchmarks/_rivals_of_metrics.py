@@ -216,3 +216,20 @@ def label_metrics(margins):
     for name, values in (("precision", d / p), ("recall", d / t), ("f1", 2 * d / (t + p))):
         found |= {f"{name}_macro": values.mean(), f"{name}_weighted": (t * values).sum() / t.sum()}
     return found
+
+
+def numpy_roc(y, scores, weight):
+    """Return scores in descending order and both rates at each, as one would write it."""
+    order = np.argsort(-scores)
+    hits = y[order]
+    own = 1 if weight is None else weight[order]
+    true, false = np.cumsum(hits * own), np.cumsum((1 - hits) * own)
+    return scores[order], false / false[-1], true / true[-1]
+
+
+def sklearn_roc(y, scores, weight):
+    """Return thresholds and both rates by scikit-learn, with a point for every score."""
+    from sklearn.metrics import roc_curve
+
+    false, true, thresholds = roc_curve(y, scores, sample_weight=weight, drop_intermediate=False)
+    return thresholds, false, true

@@ -1,4 +1,4 @@
-"""Every metric of a batch of confusion matrices, and metrics straight from labels of very many classes."""
+"""Every metric of a batch of confusion matrices, metrics of labels of very many classes, and ROC curves of scores."""
 
 from collections.abc import Iterator
 
@@ -20,6 +20,8 @@ def jobs(*, small: bool = False) -> Iterator[Job]:
             yield _make_matrix_job(C, B, again=True)
     for C, n in [(50, 2_000)] if small else [(10_000, 10_000_000), (100_000, 10_000_000)]:
         yield _make_labels_job(C, n)
+    for weighted in (False, True):
+        yield _make_curve_job(2_000 if small else 1_000_000, weighted=weighted)
 
 
 def _make_matrix_job(C: int, B: int, *, again: bool = False) -> Job:
@@ -123,4 +125,31 @@ def _make_labels_job(C: int, n: int) -> Job:
         "copy",
         against,
         memory=True,
+    )
+
+
+def _make_curve_job(n: int, *, weighted: bool) -> Job:
+    """Return the job of the ROC curve of one array of scores."""
+    rng = np.random.default_rng(0)
+    y, scores = rng.integers(0, 2, n), rng.random(n)
+    weight = rng.random(n) if weighted else None
+    want = metrics.roc_auc(y, scores, sample_weight=weight)
+
+    def check(found):
+        np.testing.assert_allclose(np.trapezoid(found[2], found[1]), want, rtol=1e-9)
+        return f"area {want:.4f}"
+
+    return Job(
+        "roc weighted" if weighted else "roc",
+        f"{n:,} scores" + (" with weights" if weighted else ""),
+        n,
+        "scores",
+        lambda threads: metrics.roc(y, scores, sample_weight=weight),
+        check,
+        _make_move(n * (48 if weighted else 40)),
+        "move of bytes in and out",
+        [
+            Rival("NumPy", lambda: _rivals_of_metrics.numpy_roc(y, scores, weight), n, check),
+            Rival("scikit-learn", lambda: _rivals_of_metrics.sklearn_roc(y, scores, weight), n, check),
+        ],
     )
