@@ -56,7 +56,7 @@ def threshold_matrices(
     y_true : array of int, bool or str, shape (..., n)
         1 for positive samples, 0 or -1 for the others; with `pos_label` any labels.
     y_score : array, shape (..., n)
-        Higher means more likely positive.
+        Higher means more likely positive. Thresholds are floats: integers beyond 2**53 are rounded.
     sample_weight : array, shape (..., n), optional
         Weight of each sample; default 1.
     pos_label : int or str, optional
