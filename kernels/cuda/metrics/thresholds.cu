@@ -24,9 +24,9 @@ __device__ __forceinline__ float from_descending_key(unsigned key) {
   return __uint_as_float(key & sign ? key : ~key & (sign - 1));
 }
 
-// Write sort keys, prefixed with the row if bits are left, and flag rows with invalid scores or labels. Whether the label
-// is one is stored next to the key, in a byte, or below the row number, by which a second sort groups the scores. Both
-// arrays may be null.
+// Write sort keys, prefixed with the row if bits are left, and flag rows with invalid scores or labels. Whether the
+// label is one is stored next to the key, in a byte, or below the row number, by which a second sort groups the scores.
+// Both arrays may be null.
 template <typename T, typename Y, typename K>
 __global__ void cmfast_threshold_matrices_keys(const T* __restrict__ scores, const Y* __restrict__ y, i64 n, i64 rows,
                                                K* __restrict__ out_keys, unsigned char* __restrict__ out_hits,
