@@ -130,7 +130,7 @@ def _explain_numbers(y_true: Array, y_pred: Array) -> Iterator[None]:
             wrong = np.argwhere((host != 0) & (host != 1))
             if len(wrong):
                 first = tuple(wrong[0].tolist())
-                validate.refuse(name, "0 or 1", f"{len(wrong)} other numbers (first: {host[first]} at {first})")
+                validate.refuse(name, "0 or 1", f"{len(wrong)} outside (first: {host[first]} at {first})")
         raise
 
 

@@ -235,3 +235,20 @@ def test_every_device_has_its_own_list(monkeypatch):
         with cuda_host.Device(number):
             M = cuda_host.asarray(np.eye(3))
         assert metrics.compute(M, ["accuracy"])["accuracy"].device.id == number
+
+
+@pytest.mark.parametrize("C", [2, 3, 8, 20, 100])
+def test_one_predicted_or_true_class_is_constant(C):
+    """Sums of floats in other orders must not leave a rest that is taken for samples of other classes."""
+    rng = np.random.default_rng(C)
+    M, one = np.zeros((60, C, C)), rng.integers(0, C, 60)
+    M[np.arange(60), :, one] = rng.random((60, C))
+    y, p, weight = rng.integers(0, C, (60, 50)), np.broadcast_to(one[:, None], (60, 50)).copy(), rng.random((60, 50))
+    y[:, :2] = 0, 1
+    for name in ("mcc", "kappa"):
+        for cells in (M, M.swapaxes(1, 2).copy()):
+            assert not metrics.compute(cuda_host.asarray(cells), name, undefined="nan").get().any()
+        for truth, guess in ((y, p), (p, y)):
+            given = [cuda_host.asarray(a) for a in (truth, guess, weight)]
+            found = metrics.from_labels(*given[:2], name, n_classes=C, sample_weight=given[2], undefined="nan")
+            assert not found.get().any()

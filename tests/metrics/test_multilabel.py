@@ -50,9 +50,9 @@ def test_messages_say_where_other_numbers_are():
         metrics.multilabel_tables,
         partial(metrics.multilabel_tables, samplewise=True),
     ):
-        with pytest.raises(ValueError, match=r"y_true must be 0 or 1, got 1 other numbers \(first: 2 at \(1, 2\)\)"):
+        with pytest.raises(ValueError, match=r"y_true must be 0 or 1, got 1 outside \(first: 2 at \(1, 2\)\)"):
             function(wrong, y)
-        with pytest.raises(ValueError, match=r"y_pred must be 0 or 1, got 1 other numbers \(first: 2 at \(1, 2\)\)"):
+        with pytest.raises(ValueError, match=r"y_pred must be 0 or 1, got 1 outside \(first: 2 at \(1, 2\)\)"):
             function(y, wrong)
         with pytest.raises(TypeError, match=r"y_pred must be integers, got dtype float64; \.astype\(int\) makes"):
             function(y, np.eye(3, 4))

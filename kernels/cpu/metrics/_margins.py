@@ -452,23 +452,28 @@ def _copy_sums(given, exact, most, b, w, sums, at):
 
 @jit(inner=True, borrows=True)
 def judge_sums(given, exact, b):
-    """Return the total of matrix `b`, and whether its sums are those of a matrix."""
+    """Return the total of matrix `b`, and whether its sums are those of a matrix.
+
+    Where a single class is predicted its sum is the total: that of the truths may be rounded otherwise, and the
+    difference would be taken for predictions of other classes.
+    """
     d, t, p, band, top = given
     C, zero = t.shape[1], t.dtype.type(0)
     slack = 0.0 if exact else 1e-9  # the margins of a fractional matrix are rounded, each in its own order
-    n, others = zero, zero
+    n, others, predicted = zero, zero, 0
     ok = True
     for k in range(C):
         ok = ok and d[b, k] >= zero and t[b, k] >= zero and p[b, k] >= zero
         ok = ok and not (exact and (t[b, k] > MOST_COUNT - n or p[b, k] > MOST_COUNT - others))
         n += t[b, k]
         others += p[b, k]
+        predicted += p[b, k] > zero
     for k in range(C):
         rest = min(t[b, k] - d[b, k], p[b, k] - d[b, k], (n - t[b, k]) - (p[b, k] - d[b, k]))
         ok = ok and rest >= -slack * n
     ok = ok and n - n == zero and abs(n - others) <= slack * n
     ok = ok and _has_sum(band, b, n, slack) and _has_sum(top, b, n, slack)
-    return n, ok
+    return others if predicted == 1 else n, ok
 
 
 @jit(inner=True, borrows=True)

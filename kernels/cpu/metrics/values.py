@@ -365,8 +365,6 @@ def metrics_of_sums(d, t, p, bands, tops, *, plan, num_threads=None):
     given = [a for a in (d, t, p, bands, tops) if a is not None]
     exact, usual = not _has_fractions(given), _common_totals(C, plan, *given)
     dtype = np.int64 if exact else np.float64
-    if not exact:
-        p = _complete_single_class(t, p)
     absent = np.empty((0, C), dtype)
     flat = tuple(
         batches.flat_batch(absent if a is None else as_sums(a, fractions=not exact), 1) for a in (d, t, p, bands, tops)
@@ -382,18 +380,6 @@ def metrics_of_sums(d, t, p, bands, tops, *, plan, num_threads=None):
         return _margins.load_sums(flat, exact, usual, sums, start, stop)
 
     return run(fill, given, usual, C, batch, SUMS * C, plan, num_threads)
-
-
-def _complete_single_class(t, p):
-    """Return predictions whose sum is that of the truths where a single class is predicted.
-
-    Both sums of floats are rounded, and their difference would be taken for predictions of other classes.
-    """
-    single = (p != 0).sum(-1) == 1
-    if not single.any():
-        return p
-    total = np.cumsum(t, -1, np.float64)[..., -1:]  # added in the order of the kernels
-    return np.where(single[..., None] & (p != 0), total, p)
 
 
 def _run_by_classes(flat, exact, usual, C, batch, plan, kind):

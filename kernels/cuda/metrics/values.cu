@@ -171,6 +171,20 @@ struct Sums {
     for (i64 k = 0; k < C; ++k) sum += hit(k);
     return sum;
   }
+  // Where a single class is predicted or true take its sum for the total. Fractions added in another order may be
+  // rounded otherwise, and the difference would be taken for samples of other classes.
+  __device__ __forceinline__ void complete_total() {
+    S of_truth = 0, of_prediction = 0;
+    int truths = 0, predictions = 0;
+    for (i64 k = 0; k < C && (truths < 2 || predictions < 2); ++k) {
+      if (t[k] != 0) ++truths, of_truth = t[k];
+      if (p[k] != 0) ++predictions, of_prediction = p[k];
+    }
+    if (predictions == 1)
+      n = of_prediction;
+    else if (truths == 1)
+      n = of_truth;
+  }
 };
 
 // Whether a matrix with these sums can exist; sets their total.
@@ -477,6 +491,7 @@ struct Plan {
         for (i64 k = 0; k < C; ++k) out_tables[(table * n + b) * C + k] = narrow<O>(CM_NAN);
       return;
     }
+    if constexpr (!EXACT<S>) s.complete_total();
     const double size = as_double(s.n);
     if (S(0.5) != S(0) && (size > 1e70 || (size > 0.0 && size < 1e-70))) {
       const bool tiny = size < 0x1p-1022;
