@@ -43,7 +43,6 @@ def _split_groups(scores, groups, is_valid, n_groups):
         scores, groups = scores[is_valid], groups[is_valid]
     if n_groups == 1:
         return scores.copy(), np.array([scores.size])
-    numbers = groups.astype(
-        np.int16 if n_groups <= np.iinfo(np.int16).max else np.int64
-    )  # NumPy sorts 16 bits by radix
+    kind = np.int16 if n_groups <= np.iinfo(np.int16).max else np.int64  # NumPy sorts 16 bits by radix
+    numbers = groups.astype(kind)
     return scores[numbers.argsort(kind="stable")], np.cumsum(np.bincount(numbers, minlength=n_groups))

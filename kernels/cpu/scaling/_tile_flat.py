@@ -1,6 +1,7 @@
 """Sinkhorn sweeps before any pairing, in lanes whose rows have no dominant cell: most need only a few.
 
-Newton's method would first have to search a pairing of rows with columns, which such matrices do not have.
+Newton's method starts from pairs of a row and a column whose cells dominate. Such matrices have none, and the search
+for them takes longer than the sweeps.
 """
 
 import numpy as np
