@@ -7,8 +7,9 @@ for them takes longer than the sweeps.
 import numpy as np
 
 from cmfast.kernels.cpu._core.jit import jit
-from cmfast.kernels.cpu._core.vector import absolute, fma, load, some, splat, store, where
+from cmfast.kernels.cpu._core.vector import load, some, splat, store, where
 from cmfast.kernels.cpu.scaling import _tile_scalars as line
+from cmfast.kernels.cpu.scaling._tile_sinkhorn import sweep
 from cmfast.kernels.shared.scaling import FLAT_SHARE, MOST_FLAT_SWEEPS
 
 
@@ -32,7 +33,7 @@ def sweep_flat_lanes(t, target, unit):
     swept, width, passes = sweeping, splat(np.inf), splat(0.0)
     for k in range(MOST_FLAT_SWEEPS):
         before = width
-        width = _sweep_lanes(t, sweeping)
+        width = sweep(t, sweeping)
         passes = passes + where(sweeping, 1.0, splat(0.0))
         if k < 2:  # the first change is that from factors that were not set
             continue
@@ -68,35 +69,3 @@ def _find_flat_lanes(t):
         if not some(flat):
             break
     return flat
-
-
-@jit(inner=True, borrows=True)
-def _sweep_lanes(t, sweeping):
-    """Run one Sinkhorn sweep, x = u / (M y) and y = v / (M' x), in some lanes; return the largest change of an x."""
-    S, R, C = t.S, t.R, t.C
-    width = splat(0.0)
-    for j in range(C):
-        store(S, t.col + j, splat(0.0))
-    for i in range(R):
-        row = t.M + i * C
-        a, b, c, d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
-        whole = C // 4 * 4
-        for j in range(0, whole, 4):
-            a = fma(load(S, row + j), load(S, t.y + j), a)
-            b = fma(load(S, row + j + 1), load(S, t.y + j + 1), b)
-            c = fma(load(S, row + j + 2), load(S, t.y + j + 2), c)
-            d = fma(load(S, row + j + 3), load(S, t.y + j + 3), d)
-        for j in range(whole, C):
-            a = fma(load(S, row + j), load(S, t.y + j), a)
-        u, old = load(S, t.u + i), load(S, t.x + i)
-        x = where(u > 0.0, u / ((a + b) + (c + d)), 0.0)
-        change = absolute(x - old) / x
-        width = where((change > width) & (u > 0.0), change, width)
-        store(S, t.x + i, where(sweeping, x, old))
-        for j in range(C):
-            store(S, t.col + j, fma(load(S, row + j), x, load(S, t.col + j)))
-    for j in range(C):
-        v = load(S, t.v + j)
-        y = where(v > 0.0, v / load(S, t.col + j), 0.0)
-        store(S, t.y + j, where(sweeping, y, load(S, t.y + j)))
-    return width

@@ -6,6 +6,7 @@ from cmfast.kernels.cpu._core.jit import jit
 from cmfast.kernels.cpu._core.vector import absolute, fma, load, some, splat, sqrt, store, where
 from cmfast.kernels.cpu.scaling import _tile_scalars as line
 from cmfast.kernels.cpu.scaling._tile_equilibration import permute_lane
+from cmfast.kernels.cpu.scaling._tile_sinkhorn import sweep
 from cmfast.kernels.cpu.scaling._tile_workspace import (
     LANES,
     PAIR,
@@ -69,7 +70,7 @@ def pair_lanes(t, straight, back):
     store(S, line.PAIRED, paired)
     if some((paired == 0.0) & (active != 0.0)):
         for _ in range(PLAIN_SWEEPS):
-            sweep_unpaired(t)
+            sweep(t, paired == 0.0)
         store(S, line.N_ITER, load(S, line.N_ITER) + where(paired == 0.0, active * PLAIN_SWEEPS, 0.0))
         if not _pair_all_lanes(t):
             for w in range(LANES):
@@ -207,31 +208,8 @@ def start_with_sweeps(t):
     S = t.S
     store(S, line.PAIRED, splat(0.0))
     for _ in range(PLAIN_SWEEPS):
-        sweep_unpaired(t)
+        sweep(t, splat(0.0) == 0.0)
     store(S, line.N_ITER, load(S, line.N_ITER) + load(S, line.ACTIVE) * PLAIN_SWEEPS)
-
-
-@jit(inner=True, borrows=True)
-def sweep_unpaired(t):
-    """Run one Sinkhorn sweep on the lanes without a pairing, in place."""
-    S, R, C = t.S, t.R, t.C
-    single = load(S, line.PAIRED) == 0.0
-    for j in range(C):
-        store(S, t.col + j, splat(0.0))
-    for i in range(R):
-        row = t.M + i * C
-        total = splat(0.0)
-        for j in range(C):
-            total = fma(load(S, row + j), load(S, t.y + j), total)
-        u = load(S, t.u + i)
-        x = where(u > 0.0, u / total, 0.0)
-        store(S, t.x + i, x)
-        for j in range(C):
-            store(S, t.col + j, fma(load(S, row + j), x, load(S, t.col + j)))
-    for j in range(C):
-        v = load(S, t.v + j)
-        y = where(v > 0.0, v / load(S, t.col + j), 0.0)
-        store(S, t.y + j, where(single, y, load(S, t.y + j)))
 
 
 @unroll_unit_targets("x", "y")

@@ -1,7 +1,4 @@
-"""Sinkhorn-Knopp iteration (iterative proportional fitting.
-
-Erbani et al., algorithm 2) for a tile of eight matrices.
-"""
+"""Sinkhorn-Knopp iteration (iterative proportional fitting; Erbani et al., algorithm 2) for a tile of matrices."""
 
 import numpy as np
 
@@ -28,32 +25,41 @@ def run_sinkhorn(t, target, still, max_iter, passes):
         if not some(active):
             return k
         store(S, line.N_ITER, load(S, line.N_ITER) + where(active, 1.0, splat(0.0)))
-        _sweep(t)
+        sweep(t, active)
         _check_convergence(t, target, still)
     return passes
 
 
 @jit(inner=True, borrows=True)
-def _sweep(t):
-    """Run one Sinkhorn sweep on the active lanes: x = u / (M y), then y = v / (M' x), in place."""
+def sweep(t, lanes):
+    """Run one Sinkhorn sweep, x = u / (M y) and y = v / (M' x), in some lanes; return the largest change of an x."""
     S, R, C = t.S, t.R, t.C
-    active = load(S, line.ACTIVE) != 0.0
+    width = splat(0.0)
     for j in range(C):
         store(S, t.col + j, splat(0.0))
     for i in range(R):
         row = t.M + i * C
-        total = splat(0.0)
+        a, b, c, d = splat(0.0), splat(0.0), splat(0.0), splat(0.0)
+        whole = C // 4 * 4
+        for j in range(0, whole, 4):
+            a = fma(load(S, row + j), load(S, t.y + j), a)
+            b = fma(load(S, row + j + 1), load(S, t.y + j + 1), b)
+            c = fma(load(S, row + j + 2), load(S, t.y + j + 2), c)
+            d = fma(load(S, row + j + 3), load(S, t.y + j + 3), d)
+        for j in range(whole, C):
+            a = fma(load(S, row + j), load(S, t.y + j), a)
+        u, old = load(S, t.u + i), load(S, t.x + i)
+        x = where(u > 0.0, u / ((a + b) + (c + d)), 0.0)
+        change = absolute(x - old) / x
+        width = where((change > width) & (u > 0.0), change, width)
+        store(S, t.x + i, where(lanes, x, old))
         for j in range(C):
-            total = fma(load(S, row + j), load(S, t.y + j), total)
-        u = load(S, t.u + i)
-        x = where(active, where(u > 0.0, u / total, 0.0), load(S, t.x + i))
-        store(S, t.x + i, x)
-        for j in range(C):
-            store(S, t.col + j, fma(x, load(S, row + j), load(S, t.col + j)))
+            store(S, t.col + j, fma(load(S, row + j), x, load(S, t.col + j)))
     for j in range(C):
         v = load(S, t.v + j)
         y = where(v > 0.0, v / load(S, t.col + j), 0.0)
-        store(S, t.y + j, where(active, y, load(S, t.y + j)))
+        store(S, t.y + j, where(lanes, y, load(S, t.y + j)))
+    return width
 
 
 @jit(inner=True, borrows=True)
